@@ -1,0 +1,36 @@
+# Everything runs in .venv, made by scripts/setup.sh; see CONTRIBUTING.md.
+.DEFAULT_GOAL := help
+.PHONY: help setup tools demo test check clean
+MAKEFLAGS += --no-print-directory
+
+RUN := .venv/bin/python
+WORKERS ?= 2
+# Quick parts of the suite: pure code and the house itself.
+QUICK := tests/house $(wildcard tests/formats tests/rules)
+
+help: ## say what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## make .venv with lastgood in it
+	@scripts/setup.sh install
+
+tools: setup
+	@scripts/setup.sh tools
+
+demo: setup ## run the product's main job and show it
+	@scripts/demo.sh
+
+test: tools ## run every test, then again under python -O
+	$(RUN) -m pytest -n $(WORKERS)
+	PYTHONOPTIMIZE=1 $(RUN) -m pytest -n $(WORKERS) -m "not normal_only"
+
+check: tools ## lint, format, types, import contracts and quick tests, in under a minute
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+	.venv/bin/lint-imports
+	$(RUN) -m pytest -n $(WORKERS) -m "not slow" $(QUICK)
+
+clean: ## remove .venv and everything that can be made again
+	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find src tests fault_injection -name __pycache__ -type d -exec rm -rf {} +

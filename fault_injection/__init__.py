@@ -1,0 +1,1 @@
+"""Fault injection: what a crash or a fault may leave, and proof that lastgood survives it."""

@@ -1,0 +1,1 @@
+"""The tests. Each is a sentence about a guarantee; see CONTRIBUTING.md."""

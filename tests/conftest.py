@@ -1,0 +1,70 @@
+"""What holds for every test: requirements by marker, no silent skip, repeatable properties."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+
+import pytest
+from hypothesis import settings
+
+from tests.support import require
+
+# The same examples in every run, so that CI is repeatable; a failure prints what repeats it.
+# `--hypothesis-profile=explore` looks for new ones.
+settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("explore", deadline=None, max_examples=1_000, print_blob=True)
+settings.load_profile("repeatable")
+
+_BY_MARKER = {
+    "needs_root": require.require_root,
+    "needs_strace": require.require_strace,
+    "needs_unprivileged_user": require.require_unprivileged_user,
+    "needs_unshare": require.require_unshare,
+}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip or fail a marked test where the machine lacks what it needs."""
+    for marker, requirement in _BY_MARKER.items():
+        if item.get_closest_marker(marker) is not None:
+            requirement()
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turn a skip, however it was made, into a failure when the run must cover everything."""
+    if report.skipped and require.require_all():
+        report.outcome = "failed"
+        report.longrepr = f"LASTGOOD_REQUIRE_ALL=1, but skipped: {_reason(report)}"
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """The reason a report gives for a skip, or for a failure that was expected."""
+    if isinstance(report.longrepr, tuple):
+        return report.longrepr[2].removeprefix("Skipped: ")
+    return str(getattr(report, "wasxfail", report.longrepr))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Refuse a skip of a test, its set-up or its tear-down."""
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Refuse a skip of a whole module."""
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List what was not run, with its remedy, where nobody can miss it."""
+    reasons = Counter(_reason(report) for report in terminalreporter.getreports("skipped"))
+    if reasons:
+        terminalreporter.section("not covered by this run")
+        for reason, times in sorted(reasons.items()):
+            terminalreporter.line(f"{times} x {reason}")
