@@ -28,7 +28,7 @@ check: tools ## lint, format, types, import contracts and quick tests, in under 
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
-	.venv/bin/lint-imports
+	.venv/bin/lint-imports --no-logo
 	$(RUN) -m pytest -n $(WORKERS) -m "not slow" $(QUICK)
 
 clean: ## remove .venv and everything that can be made again

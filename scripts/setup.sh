@@ -40,6 +40,10 @@ fingerprint() {
     { .venv/bin/python -VV; pwd; cat pyproject.toml "$@"; } | cksum
 }
 
+pip_install() {
+    .venv/bin/python -m pip install -qq --disable-pip-version-check "$@"
+}
+
 # install_python STAMP REQUIREMENTS FILE...
 install_python() {
     stamp=.venv/$1.stamp
@@ -50,10 +54,9 @@ install_python() {
         return
     fi
     say "installing $requirements"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$requirements"
+    pip_install -r "$requirements"
     # No isolation: the pinned build back end is installed already, so this needs no network.
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check \
-        --no-build-isolation --no-deps --editable .
+    pip_install --no-build-isolation --no-deps --editable .
     printf '%s\n' "$now" >"$stamp"
 }
 
