@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Generator
 
@@ -22,6 +23,13 @@ _BY_MARKER = {
     "needs_unprivileged_user": require.require_unprivileged_user,
     "needs_unshare": require.require_unshare,
 }
+
+
+def pytest_report_header() -> list[str]:
+    """Say under which rules this run stands."""
+    optimized = "on" if sys.flags.optimize else "off"
+    everything = "every skip fails" if require.require_all() else "skips are listed at the end"
+    return [f"python -O: {optimized}; {everything}"]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -67,7 +67,7 @@ def require_strace() -> str:
     refusal = _refusal(path, "-o", os.devnull)
     if refusal is not None:
         missing(
-            f"strace cannot trace here ({refusal})", remedy="allow ptrace: docker run --cap-add"
+            f"strace cannot trace here ({refusal})", remedy="allow ptrace (capability SYS_PTRACE)"
         )
     return path
 
