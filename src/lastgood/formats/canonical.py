@@ -1,0 +1,78 @@
+"""Canonical bytes: PAE, and JSON in exactly one form.
+
+PAE (pre-authentication encoding) makes one byte string of many, so that no two
+different lists give the same bytes: an 8-byte little-endian count, then for each
+item its 8-byte little-endian length and its bytes. Text is UTF-8, a number is its
+8-byte little-endian form.
+
+JSON is UTF-8 without spaces, fields in the order in which they were put in, and
+one form per value. ``decode`` accepts only that form: it encodes what it read
+again and compares. This refuses in one stroke what a parser would let pass
+silently: duplicate keys, integers beyond 64 bits read as floats, ``1e999``,
+escapes and number forms that nobody here writes, white space, a byte order mark.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from lastgood.errors import DamagedError
+
+JSON = Any
+"""Plain JSON data: dict with str keys, list, str, int (64 bits), float (finite), bool, None."""
+
+_PLAIN = (
+    orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+
+
+def pae(*items: bytes | str | int) -> bytes:
+    """Return the pre-authentication encoding of ``items``.
+
+    Raises:
+        OverflowError: A number is negative or does not fit into 8 bytes.
+    """
+    parts = [_number(len(items))]
+    for item in items:
+        data = _number(item) if isinstance(item, int) else item
+        data = data.encode() if isinstance(data, str) else data
+        parts += (_number(len(data)), data)
+    return b"".join(parts)
+
+
+def _number(value: int) -> bytes:
+    return value.to_bytes(8, "little")
+
+
+def encode(value: JSON) -> bytes:
+    """Return the canonical JSON of ``value``, fields in their own order.
+
+    Raises:
+        TypeError: ``value`` cannot be JSON (``orjson.JSONEncodeError`` is a TypeError). What is
+            silently changed instead (NaN, tuples) is refused earlier, by ``formats.state``.
+    """
+    return orjson.dumps(value, option=_PLAIN)
+
+
+def decode(data: bytes, *, name: str = "") -> JSON:
+    """Parse ``data``, which was authenticated before, if it is canonical JSON.
+
+    Args:
+        data: The very bytes that were verified.
+        name: File they came from, for the message.
+
+    Raises:
+        DamagedError: It is not JSON, or not in its one canonical form.
+    """
+    try:
+        value = orjson.loads(data)
+        again = encode(value)
+    except (orjson.JSONDecodeError, TypeError, RecursionError) as error:
+        raise DamagedError("a verified part is not JSON that lastgood writes", name=name) from error
+    if again != data:
+        raise DamagedError("a verified part is not in canonical form", name=name)
+    return value

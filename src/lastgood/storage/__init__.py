@@ -1,0 +1,1 @@
+"""Back ends: where the bytes of a store lie, behind one interface."""
