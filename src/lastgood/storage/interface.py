@@ -23,7 +23,7 @@ Names are those of ``formats.names``: one component, or one below ``archive/``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Literal, Protocol
 
 MANIFEST_POINTER = "manifest.json"
@@ -39,8 +39,9 @@ class Storage(Protocol):
         """Create ``name`` with the concatenation of ``data``, durably (S4).
 
         Raises:
-            ConflictError: The name exists, whatever it holds. Nothing was changed.
-            DurabilityUnknownError: The name holds these bytes, but they may not survive.
+            ConflictError: The name exists. Nothing was changed.
+            DurabilityUnknownError: The name holds these bytes, or cannot be read; they may be
+                ours, and they may not survive.
             StorageError: Nothing was changed, no temporary is left.
         """
         ...
@@ -55,8 +56,11 @@ class Storage(Protocol):
         """
         ...
 
-    def stream(self, name: str, *, max_bytes: int) -> Iterator[bytes]:
-        """Yield the bytes of ``name`` in chunks of at most 256 KiB; errors as in ``read``."""
+    def stream(self, name: str, *, max_bytes: int) -> Generator[bytes, None, None]:
+        """Yield the bytes of ``name`` in chunks of at most 256 KiB; errors as in ``read``.
+
+        Closing it early gives back what it holds. The first chunk holds the first 16 KiB, or all.
+        """
         ...
 
     def swap(self, data: Sequence[bytes], *, expected: int) -> int:

@@ -1,0 +1,172 @@
+"""Publication: a name appears once, whole and durable, or not at all (S4, P2, P3).
+
+    1  open    a temporary of random name, exclusively, for its owner alone
+    2  write   all of it; a short write goes on, one of nothing is an error
+    3  fsync   the file
+    4  close   whose error counts
+    5  link    to the name, which must not exist: from here on it is published
+    6  unlink  the temporary
+    7  fsync   the directory
+
+An error of steps 1 to 4 is definite: the temporary is removed, nothing has changed. An
+error of step 5 is resolved by a read: a name that holds other bytes or none is a definite
+refusal, one that holds ours, or cannot be read, is an unknown outcome. An error of steps 6
+and 7 is an unknown outcome. Nothing is fsynced again after an error: the second fsync of
+an inode reports what the first has hidden (C6-04). What a kill leaves behind is a
+temporary, which only the owner sweeps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Sequence
+
+from lastgood.errors import (
+    ConflictError,
+    DurabilityUnknownError,
+    LastgoodError,
+    StorageError,
+    printable,
+)
+from lastgood.formats import names
+from lastgood.storage.directory import Directory, component, make_private, unknown
+from lastgood.storage.filesystem import CREATE_NEW, FileSystem
+
+_BUFFERS_A_CALL = 1024
+"""IOV_MAX of the supported systems."""
+
+_NO_HARD_LINKS = {
+    errno.EPERM,
+    errno.EMLINK,
+    errno.ENOSYS,
+    errno.EXDEV,
+    errno.ENOTSUP,
+    errno.EOPNOTSUPP,
+}
+
+
+def create(directory: Directory, name: str, data: Sequence[bytes], *, random: bytes) -> None:
+    """Create ``name`` with the concatenation of ``data``, exclusively and durably.
+
+    Args:
+        directory: Where.
+        name: One component.
+        data: The bytes.
+        random: 8 bytes for the temporary's name.
+
+    Raises:
+        ConflictError: The name exists and holds other bytes; nothing was changed.
+        DurabilityUnknownError: The name holds these bytes, or that cannot be known.
+        StorageError: Nothing was changed, no temporary is left.
+    """
+    component(name)
+    temporary = prepare(directory, name, data, random=random)
+    try:
+        link_new(directory, temporary, name, data)
+        with unknown(f"Making {printable(name)} durable"):
+            # Crash here: two names of one file; the owner's next opening sweeps one.
+            directory.filesystem.unlink(temporary, dir_fd=directory.fd)
+            # Crash here: published, and perhaps not yet durable; R1 makes it so.
+            directory.sync()
+    except BaseException:
+        discard(directory, temporary)
+        raise
+
+
+def prepare(directory: Directory, name: str, data: Sequence[bytes], *, random: bytes) -> str:
+    """Steps 1 to 4: write a temporary, whole and on the medium, and return its name.
+
+    Raises:
+        StorageError: Nothing was changed, no temporary is left.
+    """
+    filesystem = directory.filesystem
+    temporary = names.temporary(name, random)
+    fd: int | None = None
+    try:
+        fd = filesystem.open(temporary, CREATE_NEW, dir_fd=directory.fd)
+        make_private(filesystem, fd)
+        write_all(filesystem, fd, data)
+        filesystem.fsync(fd)
+        closing, fd = fd, None  # even when close fails the descriptor is gone
+        filesystem.close(closing)
+    except BaseException as error:  # an interrupt, too, leaves nothing behind
+        if fd is not None:
+            directory.give_back(fd)
+        if not isinstance(error, FileExistsError):  # that one would be somebody else's
+            discard(directory, temporary)
+        if isinstance(error, OSError):
+            raise StorageError(f"Writing {printable(name)}", errno=error.errno or 0) from error
+        raise
+    return temporary
+
+
+def link_new(directory: Directory, temporary: str, name: str, data: Sequence[bytes]) -> None:
+    """Step 5: publish ``temporary`` as ``name``, which must not exist.
+
+    Raises:
+        ConflictError: It exists and holds other bytes than ``data``.
+        DurabilityUnknownError: It holds ``data`` in spite of an error, or cannot be read.
+        StorageError: It was not published.
+    """
+    try:
+        directory.filesystem.link(temporary, name, source_fd=directory.fd, target_fd=directory.fd)
+    except OSError as error:
+        raise _resolved(directory, name, data, error) from error
+
+
+def discard(directory: Directory, temporary: str) -> None:
+    """Remove a temporary if that is possible; what remains is swept by the next owner."""
+    with contextlib.suppress(OSError):
+        directory.filesystem.unlink(temporary, dir_fd=directory.fd)
+
+
+def write_all(filesystem: FileSystem, fd: int, data: Sequence[bytes]) -> None:
+    """Write all of ``data`` at the descriptor's position.
+
+    Raises:
+        OSError: Not all of it was written.
+    """
+    pending = [memoryview(piece) for piece in data if piece]
+    while pending:
+        written = filesystem.writev(fd, pending[:_BUFFERS_A_CALL])
+        if written <= 0:
+            raise OSError(errno.EIO, "a write wrote nothing")
+        while pending and written >= len(pending[0]):
+            written -= len(pending.pop(0))
+        if written:
+            pending[0] = pending[0][written:]
+
+
+def write_at(filesystem: FileSystem, fd: int, data: bytes, *, offset: int) -> None:
+    """Write all of ``data`` from ``offset`` on.
+
+    Raises:
+        OSError: Not all of it was written.
+    """
+    pending = memoryview(data)
+    while pending:
+        written = filesystem.pwrite(fd, pending, offset)
+        if written <= 0:
+            raise OSError(errno.EIO, "a write wrote nothing")
+        pending, offset = pending[written:], offset + written
+
+
+def _resolved(
+    directory: Directory, name: str, data: Sequence[bytes], error: OSError
+) -> LastgoodError:
+    """What an error of a link means, by what the name holds now."""
+    number = error.errno or 0
+    doing = f"Publishing {printable(name)}"
+    try:
+        ours = directory.holds(name, data)
+    except OSError:
+        return DurabilityUnknownError(doing, errno=number)
+    if ours:
+        return DurabilityUnknownError(doing, errno=number)
+    if number == errno.EEXIST:
+        return ConflictError(f"{printable(name)} exists already, with other content")
+    advice = None
+    if number in _NO_HARD_LINKS:
+        advice = "Put the store on a file system with hard links, which this one does not offer"
+    return StorageError(doing, errno=number, do=advice)

@@ -1,0 +1,168 @@
+"""The compare-and-swap of manifests: numbers decide, the pointer follows (S6, S7, R4).
+
+A revision is claimed by creating its number, ``manifest-000042.json``, which one writer
+can do; ``manifest.json`` is then moved onto the same inode, for people and a fast start.
+A claim is never withdrawn, because a winner may stand on it already.
+
+Storage compares *numbers* only. What a record says is not known here without the keys:
+whether the pointer is authentic, older or ahead is judged by the caller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Sequence
+
+from lastgood.errors import ConflictError, DurabilityUnknownError, StorageError, printable
+from lastgood.formats import names
+from lastgood.storage import publish
+from lastgood.storage.directory import Directory, reported, unknown
+
+_WHOLE_DIRECTORY_NEEDED = {errno.EBUSY, errno.EXDEV, errno.EPERM}
+
+
+def swap(directory: Directory, data: Sequence[bytes], *, expected: int, random: bytes) -> int:
+    """Make ``data`` the manifest of revision ``expected + 1``, if nothing newer is there.
+
+    Args:
+        directory: The session's.
+        data: The manifest record.
+        expected: The revision the caller stands on; 0 before the first.
+        random: 8 bytes for the temporary's name.
+
+    Returns:
+        ``expected + 1``.
+
+    Raises:
+        ConflictError: ``expected`` is not the newest revision, or somebody took the next one
+            meanwhile. Our claim, where it was made, stays.
+        DurabilityUnknownError: Claimed or moved, but not known to survive.
+        StorageError: Nothing took effect.
+    """
+    revision = expected + 1
+    _check_base(directory, expected)
+    temporary = publish.prepare(directory, names.POINTER, data, random=random)
+    try:
+        # S6 claim. Crash before it: an unnamed temporary; after it: claimed, R4 moves the pointer.
+        publish.link_new(directory, temporary, names.manifest(revision), data)
+        # S6 confirm: a number below the newest is free again once it was pruned, so that a
+        # paused writer can take it. Whoever finds something newer has lost.
+        with unknown(f"Confirming revision {revision}"):
+            newest = max(_numbers(directory), default=0)
+        if newest > revision:
+            raise ConflictError(f"Revision {newest} exists, this writer is still at {expected}")
+        # S7 point. The rename consumes the temporary; an owner who swept it has fenced us.
+        _point(directory, temporary)
+        with unknown(f"Making revision {revision} durable"):
+            directory.sync()
+    except BaseException:
+        publish.discard(directory, temporary)
+        raise
+    return revision
+
+
+def settle(
+    directory: Directory,
+    revision: int,
+    *,
+    number_missing: bool,
+    pointer_behind: bool,
+    random: bytes,
+) -> None:
+    """Finish what an interrupted swap left; one fsync, and none if nothing was to be done.
+
+    Raises:
+        ConflictError: Something newer than ``revision`` is there: look again (R1).
+        DurabilityUnknownError: Finished, but not known to survive.
+        StorageError: Not all of it could be finished; what was, stays.
+    """
+    with reported("Looking for what an interrupted save left"):
+        listed = [name for name, _ in directory.entries()]
+    newest = max(map(_number, listed), default=0)
+    if newest > revision:
+        raise ConflictError(f"Revision {newest} appeared while revision {revision} was settled")
+    # Sweeping comes first: it takes from a paused writer what it would rename or link.
+    swept = [_sweep(directory, name) for name in listed if names.is_temporary(name)]
+    if number_missing:
+        _name_pointer(directory, names.manifest(revision))
+    if pointer_behind:
+        _raise_pointer(directory, names.manifest(revision), random=random)
+    if swept or number_missing or pointer_behind:
+        with unknown("Making what was settled durable"):
+            directory.sync()
+
+
+def _check_base(directory: Directory, expected: int) -> None:
+    """Refuse a stale or foreign base before anything is written; the claim decides races."""
+    with reported("Listing the revisions"):
+        found = _numbers(directory)
+    newest = max(found, default=0)
+    if newest > expected:
+        raise ConflictError(f"Revision {newest} exists, this writer is still at {expected}")
+    if expected > 0 and expected not in found:
+        raise ConflictError(f"Revision {expected}, on which this writer stands, is not there")
+
+
+def _numbers(directory: Directory) -> set[int]:
+    return {number for name, _ in directory.entries() if (number := _number(name))}
+
+
+def _number(name: str) -> int:
+    """The revision that a name numbers, or 0."""
+    parsed = names.parse(name)
+    return parsed.number if parsed is not None and parsed.kind is names.Kind.MANIFEST else 0
+
+
+def _point(directory: Directory, temporary: str) -> None:
+    try:
+        directory.filesystem.rename(
+            temporary, names.POINTER, source_fd=directory.fd, target_fd=directory.fd
+        )
+    except OSError as error:
+        raise _not_pointed(error) from error
+
+
+def _not_pointed(error: OSError) -> DurabilityUnknownError:
+    """A pointer that cannot be replaced is never overwritten in place (C6-06)."""
+    advice = None
+    if error.errno in _WHOLE_DIRECTORY_NEEDED:
+        advice = (
+            f"Mount the directory of the store, not the single file {names.POINTER} in it, and "
+            "run the same save again"
+        )
+    return DurabilityUnknownError(f"Replacing {names.POINTER}", errno=error.errno or 0, do=advice)
+
+
+def _sweep(directory: Directory, name: str) -> str:
+    # Gone already, or a directory, which is not ours and which no writer can rename over a file.
+    harmless = contextlib.suppress(FileNotFoundError, IsADirectoryError)
+    with reported(f"Removing {printable(name)}"), harmless:
+        directory.filesystem.unlink(name, dir_fd=directory.fd)
+    return name
+
+
+def _name_pointer(directory: Directory, number: str) -> None:
+    """Give the pointer's record its number, as the claim would have."""
+    try:
+        directory.filesystem.link(
+            names.POINTER, number, source_fd=directory.fd, target_fd=directory.fd
+        )
+    except FileExistsError as error:
+        raise ConflictError(f"{number} appeared while it was settled") from error
+    except OSError as error:
+        raise StorageError(f"Linking {number}", errno=error.errno or 0) from error
+
+
+def _raise_pointer(directory: Directory, number: str, *, random: bytes) -> None:
+    """Move the pointer onto the inode of ``number``."""
+    filesystem, fd = directory.filesystem, directory.fd
+    temporary = names.temporary(names.POINTER, random)
+    try:
+        with reported(f"Linking {number}"):
+            filesystem.link(number, temporary, source_fd=fd, target_fd=fd)
+        _point(directory, temporary)
+    finally:
+        # A rename between two names of one inode does nothing and leaves both: if the pointer
+        # had been there already, the temporary still is.
+        publish.discard(directory, temporary)
