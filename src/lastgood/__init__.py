@@ -1,3 +1,75 @@
-"""Checkpoints for long-running jobs: kill them at any instant, go on from the last good one."""
+"""lastgood: state that can be killed at any instant and goes on from the last good checkpoint.
 
-__version__ = "0.1.0"
+Everything public is named here; each name is imported when it is first used, so that a
+program, and the command line, load only what they need.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Final
+
+from lastgood.version import VERSION
+
+if TYPE_CHECKING:
+    from lastgood import errors as errors
+    from lastgood.checkpoints import CheckpointStore as CheckpointStore
+    from lastgood.errors import LastgoodError as LastgoodError
+    from lastgood.formats.checkpoint import Checkpoint as Checkpoint
+    from lastgood.formats.limits import Limits as Limits
+    from lastgood.formats.session import Program as Program
+    from lastgood.inspection import Report as Report
+    from lastgood.keyring import Keyring as Keyring
+    from lastgood.rules.reconciliation import should_replay as should_replay
+    from lastgood.rules.retention import Retention as Retention
+    from lastgood.saving import SaveReceipt as SaveReceipt
+    from lastgood.store import Store as Store
+    from lastgood.store import open_store as open_store
+
+__version__: Final = VERSION
+
+_HOME: Final = {
+    "Checkpoint": "lastgood.formats.checkpoint",
+    "CheckpointStore": "lastgood.checkpoints",
+    "Keyring": "lastgood.keyring",
+    "LastgoodError": "lastgood.errors",
+    "Limits": "lastgood.formats.limits",
+    "Program": "lastgood.formats.session",
+    "Report": "lastgood.inspection",
+    "Retention": "lastgood.rules.retention",
+    "SaveReceipt": "lastgood.saving",
+    "Store": "lastgood.store",
+    "open_store": "lastgood.store",
+    "should_replay": "lastgood.rules.reconciliation",
+}
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointStore",
+    "Keyring",
+    "LastgoodError",
+    "Limits",
+    "Program",
+    "Report",
+    "Retention",
+    "SaveReceipt",
+    "Store",
+    "__version__",
+    "errors",
+    "open_store",
+    "should_replay",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first asked for."""
+    if name == "errors":
+        return importlib.import_module("lastgood.errors")
+    if name not in _HOME:
+        raise AttributeError(f"module 'lastgood' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

@@ -1,0 +1,349 @@
+"""One reading of a session's directory: each record verified, or the error that stands for it.
+
+Nothing here changes a byte (G8), and nothing here decides: ``rules.selection`` does. The
+bytes that were verified are the bytes that were parsed, also for the state, which comes out
+of the same reading.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from lastgood.errors import (
+    DamagedError,
+    KeyMismatchError,
+    LastgoodError,
+    NotStoredError,
+    SplicedError,
+    printable,
+)
+from lastgood.formats import checkpoint, manifest, names, seal, session
+from lastgood.formats.checkpoint import Body, CheckpointHeader
+from lastgood.formats.limits import Limits
+from lastgood.formats.manifest import Entry, Manifest
+from lastgood.formats.names import Kind
+from lastgood.formats.session import SessionRecord
+from lastgood.keyring import STORE_DIRECTORY, Keyring
+from lastgood.rules.selection import Evidence
+from lastgood.storage.interface import Storage
+
+_Record = TypeVar("_Record")
+_KEPT_REVISIONS: Final = 2
+_HEAD_BYTES: Final = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What is fixed of one session for everybody who reads or writes it.
+
+    Attributes:
+        keyring: The keys.
+        store_id: Pinned outside the store; never taken from it.
+        session: The id that was asked for; never one that was found.
+        sealer: The session's keys, derived once.
+        limits: The reader's.
+        schemas: Schema versions whose state will be believed; None: no state will be.
+    """
+
+    keyring: Keyring
+    store_id: str
+    session: names.SessionId
+    sealer: seal.Sealer
+    limits: Limits
+    schemas: Collection[int] | None = None
+
+    @property
+    def directory(self) -> str:
+        """The session's directory."""
+        return names.directory(self.session)
+
+
+@dataclass(slots=True)
+class Reading:
+    """One reading, made by ``evidence``.
+
+    Attributes:
+        scope: What is read.
+        storage: Where.
+        trace: Names and bytes that were seen, to be compared with those of the next reading.
+        bodies: Payloads that were verified, by sequence.
+        foreign: Names that are not ours: never parsed, never deleted.
+    """
+
+    scope: Scope
+    storage: Storage
+    trace: list[tuple[str, str]] = field(default_factory=list)
+    bodies: dict[int, Body] = field(default_factory=dict)
+    foreign: tuple[str, ...] = ()
+
+    def evidence(self) -> Evidence:
+        """List the directory, then read what a verdict needs.
+
+        Raises:
+            LastgoodError: It cannot be listed.
+        """
+        listed = self._list()
+        numbers = _numbers(listed, Kind.MANIFEST)
+        pointer = self.manifest(names.POINTER) if names.POINTER in listed else None
+        wanted = set(numbers[-_KEPT_REVISIONS:])
+        if isinstance(pointer, Manifest) and pointer.revision in numbers:
+            wanted.add(pointer.revision)
+        read: dict[int, Manifest | LastgoodError | None] = {
+            n: self.manifest(names.manifest(n)) for n in sorted(wanted)
+        }
+        manifests = {n: found for n, found in read.items() if found is not None}
+        newest = _newest([pointer, *manifests.values()])
+        sequences = _numbers(listed, Kind.CHECKPOINT)
+        verified, headers = self._checkpoints(sequences, newest)
+        gone = {s for s, found in headers.items() if found is None}
+        return Evidence(
+            session=self.session_record() if names.SESSION in listed else None,
+            pointer=pointer,
+            numbers=tuple(n for n in numbers if n not in wanted or n in manifests),
+            manifests=manifests,
+            sequences=tuple(s for s in sequences if s not in gone),
+            headers={s: found for s, found in headers.items() if found is not None},
+            verified={s: found for s, found in verified.items() if found is not None},
+            temporaries=tuple(n for n, p in listed.items() if p.kind is Kind.TEMPORARY),
+            log_epoch=max((p.epoch for p in listed.values() if p.kind is Kind.SEGMENT), default=0),
+            schemas=self.scope.schemas,
+        )
+
+    def session_record(self) -> SessionRecord | LastgoodError | None:
+        """Read ``session.json``."""
+        scope = self.scope
+
+        def decode(data: bytes) -> SessionRecord:
+            return session.decode(
+                data,
+                store_id=scope.store_id,
+                directory=scope.directory,
+                sealer=self.scope.sealer,
+                limits=scope.limits,
+                name=names.SESSION,
+            )
+
+        context = session.context(scope.store_id, scope.directory)
+        return self._judge(names.SESSION, self._whole(session.MAX_BYTES), decode, context)
+
+    def manifest(self, name: str) -> Manifest | LastgoodError | None:
+        """Read the manifest of this name."""
+        scope = self.scope
+
+        def decode(data: bytes) -> Manifest:
+            return manifest.decode(
+                data,
+                store_id=scope.store_id,
+                session=scope.session,
+                sealer=self.scope.sealer,
+                limits=scope.limits,
+                name=name,
+            )
+
+        limit_bytes = scope.limits.record_bytes(scope.limits.manifest_bytes)
+        context = manifest.context(scope.store_id, scope.session)
+        return self._judge(name, self._whole(limit_bytes), decode, context)
+
+    def checkpoint(
+        self, sequence: int, *, name: str | None = None
+    ) -> tuple[CheckpointHeader, Entry] | LastgoodError | None:
+        """Read a checkpoint whole; its payload goes into ``bodies``."""
+        name = names.checkpoint(sequence) if name is None else name
+        context = checkpoint.context(self.scope.store_id, self.scope.session)
+
+        def decode(data: bytes) -> tuple[CheckpointHeader, Entry]:
+            whole = seal.unseal(
+                data, context=context, sealer=self.scope.sealer, limits=self.scope.limits, name=name
+            )
+            header = self._header(whole, sequence, name)
+            body = checkpoint.decode_body(whole.payload, sequence=sequence, name=name)
+            self.bodies[sequence] = body
+            return header, entry_of(header, body)
+
+        return self._judge(name, self._whole(self._checkpoint_bytes), decode, context)
+
+    def checkpoint_header(
+        self, sequence: int, *, name: str | None = None
+    ) -> CheckpointHeader | LastgoodError | None:
+        """Read a checkpoint's seal and header; its payload is not looked at."""
+        name = names.checkpoint(sequence) if name is None else name
+        context = checkpoint.context(self.scope.store_id, self.scope.session)
+
+        def decode(data: bytes) -> CheckpointHeader:
+            top = seal.unseal_header(
+                data, context=context, sealer=self.scope.sealer, limits=self.scope.limits, name=name
+            )
+            return self._header(top, sequence, name)
+
+        return self._judge(name, self._beginning, decode, context)
+
+    @property
+    def _checkpoint_bytes(self) -> int:
+        return self.scope.limits.record_bytes(self.scope.limits.payload_bytes)
+
+    def _list(self) -> dict[str, names.Parsed]:
+        every = sorted(self.storage.list())
+        parsed = {name: names.parse(name) for name in every}
+        self.trace += ((name, "") for name in every)
+        self.foreign = tuple(name for name, found in parsed.items() if found is None)
+        return {name: found for name, found in parsed.items() if found is not None}
+
+    def _checkpoints(
+        self, sequences: Iterable[int], newest: Manifest | None
+    ) -> tuple[
+        dict[int, Entry | LastgoodError | None], dict[int, CheckpointHeader | LastgoodError | None]
+    ]:
+        """Read the current one and what continues it whole, else headers, in that order."""
+        verified: dict[int, Entry | LastgoodError | None] = {}
+        headers: dict[int, CheckpointHeader | LastgoodError | None] = {}
+        if newest is None:
+            return verified, headers
+        current = newest.current.sequence if newest.current else 0
+        previous = newest.previous.sequence if newest.previous else 0
+        there = set(sequences)
+        if current in there:
+            _keep(current, self.checkpoint(current), verified, headers)
+        if previous in there:
+            headers[previous] = self.checkpoint_header(previous)
+        for sequence in sorted(s for s in there if s > current):
+            found = headers[sequence] = self.checkpoint_header(sequence)
+            if isinstance(found, LastgoodError):
+                break  # Selection stops here; a thousand planted names cost no more than one (T8).
+            if found is not None and found.epoch == newest.epoch:
+                _keep(sequence, self.checkpoint(sequence), verified, headers)
+        return verified, headers
+
+    def _header(self, top: seal.Unsealed, sequence: int, name: str) -> CheckpointHeader:
+        return checkpoint.decode_header(
+            top,
+            store_id=self.scope.store_id,
+            session=self.scope.session,
+            sequence=sequence,
+            name=name,
+        )
+
+    def _whole(self, limit_bytes: int) -> Callable[[str], bytes]:
+        return lambda name: self.storage.read(name, max_bytes=limit_bytes)
+
+    def _beginning(self, name: str) -> bytes:
+        stream = self.storage.stream(name, max_bytes=self._checkpoint_bytes)
+        with contextlib.closing(stream) as chunks:
+            return next(chunks, b"")
+
+    def _judge(
+        self,
+        name: str,
+        read: Callable[[str], bytes],
+        decode: Callable[[bytes], _Record],
+        context: seal.Context,
+    ) -> _Record | LastgoodError | None:
+        """The record, its error, or None for a name that is gone since it was listed."""
+        try:
+            data = read(name)
+        except NotStoredError:
+            self.trace.append((name, "gone"))
+            return None
+        except LastgoodError as error:
+            self.trace.append((name, str(error)))
+            return error
+        try:
+            record = decode(data)
+            # A header that verifies holds the hash of the rest: it stands for all bytes.
+            self.trace.append((name, hashlib.sha256(data[:_HEAD_BYTES]).hexdigest()))
+            return record
+        except LastgoodError as error:
+            self.trace.append((name, hashlib.sha256(data).hexdigest()))
+            return self._explained(error, data, name, context)
+
+    def _explained(
+        self, error: LastgoodError, data: bytes, name: str, context: seal.Context
+    ) -> LastgoodError:
+        """The error that says most of why ``data`` does not verify."""
+        if isinstance(error, KeyMismatchError):
+            # The store's own record was verified with a key of this ring before any session is
+            # read, so an unknown key id here was altered: it is not a wrong key (T6).
+            damage = DamagedError("a key id that the store's own record does not have", name=name)
+            damage.__cause__ = error
+            return damage
+        if isinstance(error, DamagedError):
+            return self._spliced(data, name, context) or error
+        return error
+
+    def _spliced(self, data: bytes, name: str, context: seal.Context) -> SplicedError | None:
+        """Whether a record that does not verify here is intact, but of another place (T5)."""
+        claim = seal.peek_claim(data)
+        if claim is None:
+            return None
+        kind, claimed = claim
+        scope = self.scope
+        try:
+            directory = names.directory(names.session_id(claimed)) if claimed else STORE_DIRECTORY
+            where = directory if kind == session.KIND else claimed
+            there = seal.Context(kind, scope.store_id, where)
+            if there == context:
+                return None
+            sealer = scope.keyring.sealer(directory, store_id=scope.store_id)
+            seal.unseal_header(data, context=there, sealer=sealer, limits=scope.limits, name=name)
+        except LastgoodError:
+            return None
+        of = f" of session {printable(claimed)}" if claimed else ""
+        return SplicedError(f"intact, but it is a {kind} record{of}", name=name)
+
+
+def verify_checkpoint(
+    scope: Scope, storage: Storage, sequence: int, *, name: str | None = None
+) -> CheckpointHeader:
+    """Authenticate a whole checkpoint as a stream, without holding or parsing it (S5, S9).
+
+    Raises:
+        DamagedError: It does not verify.
+        StorageError: It cannot be read.
+    """
+    name = names.checkpoint(sequence) if name is None else name
+    limits = scope.limits
+    record = seal.unseal_stream(
+        storage.stream(name, max_bytes=limits.record_bytes(limits.payload_bytes)),
+        context=checkpoint.context(scope.store_id, scope.session),
+        sealer=scope.sealer,
+        limits=limits,
+        name=name,
+    )
+    return checkpoint.decode_header(
+        record, store_id=scope.store_id, session=scope.session, sequence=sequence, name=name
+    )
+
+
+def entry_of(header: CheckpointHeader, body: Body) -> Entry:
+    """What a manifest says of a checkpoint that was read whole."""
+    schema_version = body.checkpoint.schema_version
+    return Entry(header.sequence, header.digest, schema_version or 0, header.length)
+
+
+def _keep(
+    sequence: int,
+    found: tuple[CheckpointHeader, Entry] | LastgoodError | None,
+    verified: dict[int, Entry | LastgoodError | None],
+    headers: dict[int, CheckpointHeader | LastgoodError | None],
+) -> None:
+    if found is None or isinstance(found, LastgoodError):
+        verified[sequence] = headers[sequence] = found
+    else:
+        headers[sequence], verified[sequence] = found
+
+
+def _numbers(listed: dict[str, names.Parsed], kind: Kind) -> list[int]:
+    return sorted(parsed.number for parsed in listed.values() if parsed.kind is kind)
+
+
+def newest_of(evidence: Evidence) -> Manifest | None:
+    """The highest revision among those that verify, whatever the verdict is."""
+    return _newest([evidence.pointer, *evidence.manifests.values()])
+
+
+def _newest(found: Iterable[Manifest | LastgoodError | None]) -> Manifest | None:
+    sound = [m for m in found if isinstance(m, Manifest)]
+    return max(sound, key=lambda m: m.revision, default=None)

@@ -1,0 +1,1 @@
+"""Judgements: what holds, decided from values alone. Each module is pure and knows no other."""

@@ -1,0 +1,375 @@
+"""Which checkpoint is the last good one (R3).
+
+The one rule: every state that a crash can leave is recovered without a human, every
+other state stops with a typed error. Nothing falls back silently to an older checkpoint,
+and cannot-read is never not-there.
+
+What must hold, in this order; each part of ``select`` carries its number:
+
+ 1. ``session.json`` verifies, or nothing else is there.
+ 2. Without any manifest there is no checkpoint and no log: a new session.
+ 3. Every official manifest that was read verifies and holds the revision of its name.
+ 4. The pointer is the newest revision or older, or exactly one above the highest number,
+    which a crash left out. It never differs from the number it names. Numbers decide.
+ 5. The revision before the newest is there, and the newest names it by digest.
+ 6. The current checkpoint is what the newest revision says, whole; of the previous
+    generation, seal and header.
+ 7. Newer checkpoints: of an older epoch, a fenced writer's leftover; of a newer one, a
+    rollback; of the same one, exactly one that continues the current, rolled forward to
+    (crash between S4 and S6).
+ 8. The log has no epoch above the newest revision's.
+ 9. The witness, where there is one, does not remember anything newer or different.
+10. The schema of what was chosen is known.
+
+Order is numeric. Never the clock, mtime, order of a listing or of text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeVar
+
+from lastgood.errors import (
+    DamagedError,
+    ForkDetectedError,
+    LastgoodError,
+    PolicyError,
+    RollbackDetectedError,
+    UnknownSchemaError,
+)
+from lastgood.formats import names
+from lastgood.formats.checkpoint import CheckpointHeader
+from lastgood.formats.manifest import Entry, Manifest
+from lastgood.formats.seal import Digest
+from lastgood.formats.session import SessionRecord
+
+_Record = TypeVar("_Record")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a witness remembers; ``sequence`` 0 and digest None where no checkpoint was named."""
+
+    revision: int
+    manifest_digest: Digest
+    sequence: int
+    checkpoint_digest: Digest | None
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What was asked of the witness: its mark, and what a missing one means."""
+
+    mark: Mark | None
+    without_mark: Literal["notice", "stop"] = "notice"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What one reading of a session found; an error stands where a record does not verify.
+
+    Attributes:
+        session: ``session.json``, None if it is not there.
+        pointer: ``manifest.json``, None if it is not there.
+        numbers: Every revision that has a numbered name, ascending.
+        manifests: The numbered manifests that were read: at least the newest two.
+        sequences: Every sequence that has a checkpoint's name, ascending.
+        headers: The checkpoints whose seal and header were read: the previous generation and
+            every one above the current.
+        verified: Those whose payload was verified too: the current one, and each above it of
+            the newest revision's epoch.
+        temporaries: Unpublished names.
+        log_epoch: Highest epoch in a segment's name or line; 0 without a log.
+        witness: None where no witness is configured.
+        schemas: Schema versions that the caller knows; None: any, it will not believe the state.
+    """
+
+    session: SessionRecord | LastgoodError | None
+    pointer: Manifest | LastgoodError | None
+    numbers: tuple[int, ...]
+    manifests: Mapping[int, Manifest | LastgoodError]
+    sequences: tuple[int, ...]
+    headers: Mapping[int, CheckpointHeader | LastgoodError]
+    verified: Mapping[int, Entry | LastgoodError]
+    temporaries: tuple[str, ...] = ()
+    log_epoch: int = 0
+    witness: Witness | None = None
+    schemas: Collection[int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The verdict *it*, or *a new session*.
+
+    Attributes:
+        manifest: The newest revision, None if there is none yet.
+        current: The last good checkpoint; None: a new session.
+        previous: The generation before it.
+        rolled_forward: Whether ``current`` is published and not yet named by a revision.
+        number_missing: Whether the newest revision has only the pointer's name.
+        pointer_behind: How many revisions the pointer is behind; 0 is the rule.
+        leftovers: Names of authentic or unpublished files that lineage does not name.
+        notices: What a person should know.
+    """
+
+    manifest: Manifest | None
+    current: Entry | None
+    previous: Entry | None = None
+    rolled_forward: bool = False
+    number_missing: bool = False
+    pointer_behind: int = 0
+    leftovers: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left for the next owner to finish."""
+        return not (self.rolled_forward or self.number_missing or self.pointer_behind)
+
+    def kept(self) -> tuple[Entry, ...]:
+        """The checkpoints that are kept: the generations, and the milestones."""
+        milestones = self.manifest.milestones if self.manifest else ()
+        named = (self.current, self.previous, *(m.entry for m in milestones))
+        return tuple(entry for entry in named if entry is not None)
+
+
+NOTHING: Final = Selection(manifest=None, current=None)
+"""The verdict on a session of which there is not even a directory."""
+
+
+def select(evidence: Evidence) -> Selection:
+    """Choose the last good checkpoint, or find that the session is new.
+
+    Raises:
+        DamagedError, SplicedError, UnknownFormatError: A state that no crash leaves.
+        RollbackDetectedError, ForkDetectedError: Something remembers more than is here.
+        UnknownSchemaError: The chosen state has a schema that the caller does not know.
+        StorageError: Something could not be read.
+        PolicyError: A witness is required and has no mark.
+    """
+    # 1, 2
+    if not _has_session(evidence):
+        return Selection(manifest=None, current=None, notices=_compare_mark(evidence, None, None))
+    # 3, 4
+    newest, number_missing, pointer_behind = _newest_revision(evidence)
+    # 5
+    _check_revision_before(evidence, newest)
+    # 6
+    _check_named(evidence, newest)
+    # 7
+    rolled, fenced = _newer(evidence, newest)
+    # 8
+    if evidence.log_epoch > newest.epoch:
+        raise RollbackDetectedError(
+            f"The log was written in epoch {evidence.log_epoch}, the newest manifest in "
+            f"{newest.epoch}: the manifests are older than the log"
+        )
+    current = rolled or newest.current
+    previous = newest.current if rolled else newest.previous
+    # 9
+    notices = _compare_mark(evidence, newest, current)
+    # 10
+    _check_schema(evidence, current)
+    if pointer_behind > 1:
+        notices += (f"The pointer is {pointer_behind} revisions behind; the numbers decide",)
+    return Selection(
+        manifest=newest,
+        current=current,
+        previous=previous,
+        rolled_forward=rolled is not None,
+        number_missing=number_missing,
+        pointer_behind=pointer_behind,
+        leftovers=(*fenced, *_leftovers(evidence, newest)),
+        notices=notices,
+    )
+
+
+def _sound(found: _Record | LastgoodError) -> _Record:
+    """The record, or the error that stands in its place."""
+    if isinstance(found, LastgoodError):
+        raise found
+    return found
+
+
+def _has_session(evidence: Evidence) -> bool:
+    """Rules 1 and 2; True if there is a manifest to start from."""
+    recorded = evidence.pointer is not None or bool(evidence.numbers)
+    believed = bool(evidence.sequences) or evidence.log_epoch > 0
+    if evidence.session is None:
+        if recorded or believed:
+            raise DamagedError("it is missing beside records", name=names.SESSION)
+        return False
+    _sound(evidence.session)
+    if not recorded and believed:
+        raise DamagedError("checkpoints or events are there without any manifest")
+    return recorded
+
+
+def _newest_revision(evidence: Evidence) -> tuple[Manifest, bool, int]:
+    """Rules 3 and 4: the newest revision, whether its number is missing, the pointer's lag."""
+    for revision, found in sorted(evidence.manifests.items(), reverse=True):
+        if _sound(found).revision != revision:
+            raise DamagedError("it holds another revision", name=names.manifest(revision))
+    highest = evidence.numbers[-1] if evidence.numbers else 0
+    if evidence.pointer is None:
+        return _manifest(evidence, highest), False, 1
+    pointer = _sound(evidence.pointer)
+    if pointer.revision == highest + 1:
+        return pointer, True, 0
+    if pointer.revision > highest:
+        raise DamagedError(
+            f"it is revision {pointer.revision}, the highest number is {highest}",
+            name=names.POINTER,
+        )
+    twin = evidence.manifests.get(pointer.revision)
+    if twin is not None and _sound(twin).digest != pointer.digest:
+        raise DamagedError(
+            f"it differs from {names.manifest(pointer.revision)}", name=names.POINTER
+        )
+    return _manifest(evidence, highest), False, highest - pointer.revision
+
+
+def _manifest(evidence: Evidence, revision: int) -> Manifest:
+    found = evidence.manifests.get(revision)
+    if found is None:
+        raise DamagedError("it is missing", name=names.manifest(revision))
+    return _sound(found)
+
+
+def _check_revision_before(evidence: Evidence, newest: Manifest) -> None:
+    """Rule 5."""
+    if newest.revision == 1:
+        return
+    before = _manifest(evidence, newest.revision - 1)
+    if newest.previous_manifest != before.digest or newest.epoch < before.epoch:
+        raise ForkDetectedError(
+            f"Revision {newest.revision} does not continue revision {before.revision}"
+        )
+
+
+def _check_named(evidence: Evidence, newest: Manifest) -> None:
+    """Rule 6."""
+    current, previous = newest.current, newest.previous
+    if current is not None:
+        _check_exists(evidence, current)
+        if _sound(evidence.verified[current.sequence]) != current:
+            raise ForkDetectedError(
+                f"{current.name} is intact, but not the one that revision {newest.revision} names"
+            )
+    if previous is not None:
+        _check_exists(evidence, previous)
+        if _sound(evidence.headers[previous.sequence]).digest != previous.digest:
+            raise ForkDetectedError(
+                f"{previous.name} is intact, but not the one that revision {newest.revision} names"
+            )
+
+
+def _check_exists(evidence: Evidence, entry: Entry) -> None:
+    if entry.sequence not in evidence.sequences:
+        raise DamagedError("it is missing, and the newest manifest names it", name=entry.name)
+
+
+def _newer(evidence: Evidence, newest: Manifest) -> tuple[Entry | None, tuple[str, ...]]:
+    """Rule 7; the checkpoint to roll forward to, and the leftovers of fenced writers."""
+    above = newest.current.sequence if newest.current else 0
+    fenced: list[str] = []
+    same: list[CheckpointHeader] = []
+    for sequence in evidence.sequences:
+        if sequence <= above:
+            continue
+        header = _sound(evidence.headers[sequence])
+        if header.epoch > newest.epoch:
+            raise RollbackDetectedError(
+                f"{names.checkpoint(sequence)} was written in epoch {header.epoch}, the newest "
+                f"manifest in {newest.epoch}: the manifests are older than the checkpoints"
+            )
+        if header.epoch < newest.epoch:
+            fenced.append(names.checkpoint(sequence))
+        else:
+            same.append(header)
+    if len(same) > 1:
+        raise RollbackDetectedError(
+            f"{len(same)} checkpoints are newer than the newest manifest; a crash leaves one"
+        )
+    if not same:
+        return None, tuple(fenced)
+    (header,) = same
+    if header.previous != (newest.current.digest if newest.current else None):
+        raise ForkDetectedError(
+            f"{names.checkpoint(header.sequence)} does not continue the current checkpoint"
+        )
+    return _sound(evidence.verified[header.sequence]), tuple(fenced)
+
+
+def _compare_mark(
+    evidence: Evidence, newest: Manifest | None, current: Entry | None
+) -> tuple[str, ...]:
+    """Rule 9; gives the notice of a first use."""
+    if evidence.witness is None:
+        return ()
+    mark = evidence.witness.mark
+    if mark is None:
+        if current is None:
+            return ()
+        if evidence.witness.without_mark == "stop":
+            raise PolicyError("The witness has no mark of this session, and one is required")
+        return ("The witness has no mark of this session: coverage is limited to what comes now",)
+    revision = newest.revision if newest else 0
+    sequence = current.sequence if current else 0
+    if revision < mark.revision or sequence < mark.sequence:
+        raise RollbackDetectedError(
+            f"The witness remembers revision {mark.revision} and sequence {mark.sequence}; "
+            f"here are {revision} and {sequence}"
+        )
+    known_revision = _revision_digest(evidence, newest, mark.revision)
+    known_checkpoint = _checkpoint_digest(newest, current, mark.sequence)
+    if (known_revision or mark.manifest_digest) != mark.manifest_digest or (
+        known_checkpoint or mark.checkpoint_digest
+    ) != mark.checkpoint_digest:
+        raise ForkDetectedError(
+            f"The witness remembers another revision {mark.revision} or sequence {mark.sequence}"
+        )
+    return ()
+
+
+def _revision_digest(evidence: Evidence, newest: Manifest | None, revision: int) -> Digest | None:
+    """The digest of ``revision`` as far as it can be known here."""
+    if newest is not None and newest.revision == revision:
+        return newest.digest
+    if newest is not None and newest.revision == revision + 1:
+        return newest.previous_manifest
+    found = evidence.manifests.get(revision)
+    return found.digest if isinstance(found, Manifest) else None
+
+
+def _checkpoint_digest(
+    newest: Manifest | None, current: Entry | None, sequence: int
+) -> Digest | None:
+    """The digest of the checkpoint at ``sequence`` as far as lineage names it."""
+    named = [current]
+    if newest is not None:
+        named += [newest.current, newest.previous, *(m.entry for m in newest.milestones)]
+    return next((e.digest for e in named if e is not None and e.sequence == sequence), None)
+
+
+def _check_schema(evidence: Evidence, current: Entry | None) -> None:
+    """Rule 10."""
+    if current is None or evidence.schemas is None or current.schema_version in evidence.schemas:
+        return
+    known = max(evidence.schemas)
+    raise UnknownSchemaError(
+        f"{current.name} has schema version {current.schema_version}, the newest that this "
+        f"program knows is {known}"
+    )
+
+
+def _leftovers(evidence: Evidence, newest: Manifest) -> tuple[str, ...]:
+    """What lineage does not name, below what it names."""
+    kept = newest.kept_sequences()
+    below = newest.current.sequence if newest.current else 0
+    return (
+        *(names.checkpoint(s) for s in evidence.sequences if s < below and s not in kept),
+        *(names.manifest(r) for r in evidence.numbers if r < newest.revision - 1),
+        *evidence.temporaries,
+    )

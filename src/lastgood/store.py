@@ -1,0 +1,187 @@
+"""Store: a root of many sessions, and how one is opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal, Self
+
+from lastgood.checkpoints import CheckpointStore, Validator
+from lastgood.clock import Clock, SystemClock
+from lastgood.entropy import Entropy, system_entropy
+from lastgood.errors import DamagedError, LastgoodError, NotStoredError
+from lastgood.formats import names, session
+from lastgood.formats.limits import Limits
+from lastgood.formats.session import Program, SessionRecord
+from lastgood.keyring import Keyring
+from lastgood.place import Place, find
+from lastgood.rules.retention import Retention
+from lastgood.storage.interface import StorageRoot
+from lastgood.storage.mounts import NetworkFileSystem
+from lastgood.survey import session_directories
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEntry:
+    """One session's directory.
+
+    Attributes:
+        directory: Its name in the root.
+        record: What ``session.json`` says; None where it does not verify, or is not there yet.
+        problem: Why it does not; empty for a sound session, or one that was never begun.
+    """
+
+    directory: str
+    record: SessionRecord | None
+    problem: LastgoodError | None = None
+
+
+class Store:
+    """A store, opened by ``open_store``. It holds no lock; its sessions do.
+
+    Args:
+        place: Where it is.
+        clock: Given to its sessions.
+        entropy: Given to its sessions.
+    """
+
+    def __init__(self, place: Place, *, clock: Clock, entropy: Entropy) -> None:
+        self._place = place
+        self._clock = clock
+        self._entropy = entropy
+
+    @property
+    def location(self) -> str:
+        """Where the store lies, for people."""
+        return self._place.root.location()
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a person should know of this place and of the keys."""
+        return self._place.root.notices() + self._place.keyring.notices
+
+    def sessions(self) -> Iterator[SessionEntry]:
+        """Yield every session, in no order, as a stream: constant memory, O(1) each.
+
+        A session that does not verify is yielded with its problem, not hidden. Names that are
+        no session's are passed over.
+
+        Raises:
+            LastgoodError: The store's own record cannot be believed.
+        """
+        if self._place.read() is None:
+            return
+        for directory in session_directories(self._place.root):
+            yield self._entry(directory)
+
+    def checkpoints(
+        self,
+        session: str,
+        *,
+        mode: Literal["write", "read"] = "write",
+        schema_version: int = 1,
+        validate: Validator | None = None,
+        retention: Retention | None = None,
+        program: Program | None = None,
+    ) -> CheckpointStore:
+        """Open the checkpoints of one session; arguments and errors as ``CheckpointStore``."""
+        return CheckpointStore(
+            self._place.root,
+            session,
+            keys=self._place.keyring,
+            mode=mode,
+            schema_version=schema_version,
+            validate=validate,
+            retention=retention,
+            limits=self._place.limits,
+            program=program,
+            store_id=self._place.store_id,
+            clock=self._clock,
+            entropy=self._entropy,
+        )
+
+    def close(self) -> None:
+        """Give back descriptors; sessions that are open stay so."""
+        self._place.root.close()
+
+    def __enter__(self) -> Self:
+        """Use it as a context manager."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def _entry(self, directory: str) -> SessionEntry:
+        place = self._place
+        try:
+            storage = place.root.session(directory, access="read")
+            try:
+                data = storage.read(names.SESSION, max_bytes=session.MAX_BYTES)
+                begun = True
+            except NotStoredError:
+                begun = any(map(names.parse, storage.list("manifest")))
+                data = b""
+            finally:
+                storage.close()
+            if not data and not begun:
+                return SessionEntry(directory=directory, record=None)
+            if not data:
+                raise DamagedError("it is missing beside records", name=names.SESSION)
+            record = session.decode(
+                data,
+                store_id=place.store_id,
+                directory=directory,
+                sealer=place.keyring.sealer(directory, store_id=place.store_id),
+                limits=place.limits,
+                name=names.SESSION,
+            )
+        except LastgoodError as error:
+            return SessionEntry(directory=directory, record=None, problem=error)
+        return SessionEntry(directory=directory, record=record)
+
+
+def open_store(
+    where: str | os.PathLike[str] | StorageRoot,
+    *,
+    keys: Keyring,
+    store_id: str | None = None,
+    limits: Limits | None = None,
+    network_filesystem: NetworkFileSystem = "refuse",
+    clock: Clock | None = None,
+    entropy: Entropy = system_entropy,
+) -> Store:
+    """Open a store; it is made by the first session that is opened for writing.
+
+    Args:
+        where: A path, ``file:…``, ``memory:NAME``, or a back end.
+        keys: The keys, which pin the store's id.
+        store_id: For several stores under one key.
+        limits: What the store may make this process do.
+        network_filesystem: ``accept`` where only one machine ever writes.
+        clock: Wall clock for people, monotonic for waits.
+        entropy: Randomness.
+
+    Raises:
+        KeyMismatchError: The store is sealed with other keys.
+        LastgoodError: What is there cannot be believed, or the place cannot be used.
+    """
+    clock = clock or SystemClock()
+    place = find(
+        where,
+        keys=keys,
+        store_id=store_id,
+        limits=limits or Limits(),
+        clock=clock,
+        entropy=entropy,
+        network_filesystem=network_filesystem,
+    )
+    place.read()
+    return Store(place, clock=clock, entropy=entropy)

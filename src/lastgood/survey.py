@@ -1,0 +1,179 @@
+"""What is there, and what it means: read until a verdict stands (R3).
+
+**The reader's rule.** A writer may work meanwhile: readers take no lock, and a broken lock
+excludes nobody. So only the plain verdict, *the newest revision names it and nothing is
+left to finish*, stands after one reading. Any other finding (a name gone, a newer
+checkpoint, a pointer behind, damage, nothing at all) stands when two readings in a row saw
+the same names and the same bytes. A damaged store is still; a moving one is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Generic, TypeVar
+
+from lastgood.clock import Clock
+from lastgood.errors import (
+    BusyError,
+    DamagedError,
+    KeyMismatchError,
+    LastgoodError,
+    NotStoredError,
+    printable,
+)
+from lastgood.formats import names, seal, session, store
+from lastgood.formats.checkpoint import Body, CheckpointHeader
+from lastgood.formats.limits import Limits
+from lastgood.formats.session import SessionRecord
+from lastgood.formats.store import StoreRecord
+from lastgood.keyring import STORE_DIRECTORY, Keyring
+from lastgood.reading import Reading, Scope
+from lastgood.rules import selection
+from lastgood.rules.selection import Selection
+from lastgood.storage.interface import Storage, StorageRoot
+
+_READINGS: Final = 5
+_PATIENCE_S: Final = 2.0
+"""At least so many readings, for at least so long, before a moving store is called busy."""
+_PEEKED_SESSIONS: Final = 3
+
+
+_Finding = TypeVar("_Finding")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """A verdict, and what was read for it.
+
+    Attributes:
+        selection: The verdict.
+        session: ``session.json``; None in a new session that has none yet.
+        headers: Of the checkpoints that were read, by sequence.
+        bodies: Payloads of those that were read whole, by sequence.
+    """
+
+    selection: Selection
+    session: SessionRecord | None
+    headers: dict[int, CheckpointHeader]
+    bodies: dict[int, Body]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt(Generic[_Finding]):
+    """What one reading found, whether that stands at once, and the names and bytes it saw."""
+
+    finding: _Finding | LastgoodError
+    is_plain: bool
+    trace: list[tuple[str, str]]
+
+
+def until_settled(read: Callable[[], Attempt[_Finding]], *, what: str, clock: Clock) -> _Finding:
+    """Read until a finding stands, by the reader's rule, and return or raise it.
+
+    Args:
+        read: One reading.
+        what: What is read, for the message.
+        clock: Measures the patience with a writer at work.
+
+    Raises:
+        BusyError: A writer kept moving the store through all readings.
+        LastgoodError: What two readings in a row found.
+    """
+    seen: list[tuple[str, str]] | None = None
+    deadline_s = clock.monotonic_s() + _PATIENCE_S
+    count = 0
+    while count < _READINGS or clock.monotonic_s() < deadline_s:
+        attempt = read()
+        if attempt.is_plain or attempt.trace == seen:
+            if isinstance(attempt.finding, LastgoodError):
+                raise attempt.finding
+            return attempt.finding
+        seen = attempt.trace
+        clock.sleep(0.001 * min(count, 20))
+        count += 1
+    raise BusyError(f"A writer kept moving {what} while it was read {count} times")
+
+
+def choose(scope: Scope, storage: Storage, *, clock: Clock) -> Survey:
+    """Choose the last good checkpoint of a session.
+
+    Raises:
+        BusyError: A writer kept moving it.
+        LastgoodError: What ``rules.selection`` raises.
+    """
+    return until_settled(
+        lambda: _attempt(Reading(scope, storage)),
+        what=f"session {printable(scope.session)}",
+        clock=clock,
+    )
+
+
+def read_store(
+    root: StorageRoot, *, keyring: Keyring, store_id: str, limits: Limits
+) -> StoreRecord | None:
+    """Authenticate ``store.json``; None if there is neither one nor any session.
+
+    Raises:
+        KeyMismatchError: Every record is sealed with one key that this ring does not hold.
+        DamagedError: It does not verify, or is missing beside sessions, or its key id is
+            unknown while that of a session is not.
+        LastgoodError: It cannot be read.
+    """
+    records = root.records()
+    try:
+        data = records.read(names.STORE, max_bytes=store.MAX_BYTES)
+    except NotStoredError:
+        if next(session_directories(root), None) is not None:
+            raise DamagedError("it is missing beside sessions", name=names.STORE) from None
+        return None
+    try:
+        return store.decode(
+            data,
+            store_id=store_id,
+            sealer=keyring.sealer(STORE_DIRECTORY, store_id=store_id),
+            limits=limits,
+            name=names.STORE,
+        )
+    except KeyMismatchError as error:
+        if _kids_of_sessions(root) <= {seal.peek_kid(data)}:
+            raise
+        raise DamagedError("a key id that no session has", name=names.STORE) from error
+
+
+def session_directories(root: StorageRoot) -> Iterator[str]:
+    """The names in the root that can be sessions, as a stream."""
+    return filter(names.is_directory, root.directories())
+
+
+def _kids_of_sessions(root: StorageRoot) -> set[str | None]:
+    """The key ids that the first few sessions claim, as far as they can be read."""
+    kids: set[str | None] = set()
+    for directory in islice(session_directories(root), _PEEKED_SESSIONS):
+        try:
+            storage = root.session(directory, access="read")
+        except LastgoodError:
+            continue
+        try:
+            kids.add(seal.peek_kid(storage.read(names.SESSION, max_bytes=session.MAX_BYTES)))
+        except LastgoodError:
+            continue
+        finally:
+            storage.close()
+    return kids - {None}
+
+
+def _attempt(reading: Reading) -> Attempt[Survey]:
+    try:
+        evidence = reading.evidence()
+        verdict = selection.select(evidence)
+    except LastgoodError as error:
+        return Attempt(error, is_plain=False, trace=reading.trace)
+    found = Survey(
+        selection=verdict,
+        session=evidence.session if isinstance(evidence.session, SessionRecord) else None,
+        headers={s: h for s, h in evidence.headers.items() if isinstance(h, CheckpointHeader)},
+        bodies=reading.bodies,
+    )
+    return Attempt(found, verdict.current is not None and verdict.is_settled, reading.trace)
