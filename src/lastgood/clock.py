@@ -46,6 +46,12 @@ class SystemClock:
 
 
 def utc_text(moment: datetime.datetime) -> str:
-    """Write ``moment`` as it is stored: 27 characters, ``2026-12-01T07:00:00.000000Z``."""
+    """Write ``moment`` as it is stored: 27 characters, ``2026-12-01T07:00:00.000000Z``.
+
+    Raises:
+        ValueError: It has no time zone; nobody may guess the machine's.
+    """
+    if moment.utcoffset() is None:
+        raise ValueError("a clock gave a time without a time zone")
     in_utc = moment.astimezone(datetime.UTC).replace(tzinfo=None)
     return in_utc.isoformat(timespec="microseconds") + "Z"

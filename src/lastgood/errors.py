@@ -20,26 +20,27 @@ EXIT_LIMITED = 6
 EXIT_SUPERSEDED = 7
 EXIT_INTERRUPTED = 130
 
-_ESCAPED_BEYOND_ASCII = (
-    (0x0080, 0x00A0),  # C1 controls, no-break space
-    (0x00AD, 0x00AE),  # soft hyphen
-    (0x061C, 0x061D),  # Arabic letter mark
-    (0x200B, 0x2010),  # zero-width characters, left-to-right and right-to-left marks
-    (0x2028, 0x202F),  # line and paragraph separators, bidi embeddings and overrides
-    (0x2060, 0x2070),  # word joiner, bidi isolates
-    (0xD800, 0xE000),  # lone surrogates
-    (0xFE00, 0xFE10),  # variation selectors
-    (0xFEFF, 0xFF00),  # byte order mark
-    (0xFFF0, 0xFFFC),  # interlinear annotation
-    (0xE0000, 0xE1000),  # tags
-)
+_UNSEEN = frozenset(
+    map(
+        chr,
+        (
+            0x034F,  # combining grapheme joiner
+            0x115F, 0x1160, 0x3164, 0xFFA0,  # Hangul fillers
+            0x17B4, 0x17B5,  # Khmer inherent vowels
+            0x2800,  # Braille blank
+            *range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0),  # variants
+        ),
+    )
+)  # fmt: skip
+"""What ``str.isprintable`` lets pass although nothing, or a blank, is seen of it."""
 
 
 def printable(text: object, *, limit_chars: int = 200) -> str:
     r"""Escape ``text`` so that it cannot repaint, reorder or forge a line of output (T12).
 
-    Control, escape, bidi, zero-width and surrogate characters and the backslash
-    become ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``. Longer texts end in ``…``.
+    Control, escape, bidi, zero-width, private and surrogate characters, every blank but the
+    space, and the backslash become ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``; two texts never look
+    the same. Longer texts end in ``…``.
     """
     whole = str(text)
     shown = "".join(map(_escaped, whole[:limit_chars]))
@@ -47,14 +48,11 @@ def printable(text: object, *, limit_chars: int = 200) -> str:
 
 
 def _escaped(character: str) -> str:
-    point = ord(character)
-    plain = 0x20 <= point < 0x7F and character != "\\"
-    if plain or (
-        point >= 0xA0 and not any(low <= point < high for low, high in _ESCAPED_BEYOND_ASCII)
-    ):
-        return character
     if character == "\\":
         return "\\\\"
+    if character.isprintable() and character not in _UNSEEN:
+        return character
+    point = ord(character)
     if point < 0x100:
         return f"\\x{point:02x}"
     return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
@@ -78,7 +76,11 @@ class LastgoodError(Exception):
         self.happened = happened
         self.safe = safe if safe is not None else self.default_safe
         self.do = do if do is not None else self.default_do
-        super().__init__(f"{self.happened}. {self.safe}. {self.do}.")
+        super().__init__(happened)
+
+    def __str__(self) -> str:
+        """The three sentences; built here, so that a pickled or copied error says the same."""
+        return f"{self.happened}. {self.safe}. {self.do}."
 
 
 # --- 1: usage, input, configuration -------------------------------------------------------
@@ -255,7 +257,7 @@ class UnknownFormatError(LastgoodError):
     code = "unknown-format"
     exit_code = 4
     default_do = (
-        "Use the lastgood that wrote it; if none did, the record is damaged, look at it with: "
+        "Use the release that wrote it; if none did, the record is damaged, look at it with: "
         "lastgood verify SESSION"
     )
 
