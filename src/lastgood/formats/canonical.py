@@ -9,12 +9,17 @@ JSON is UTF-8 without spaces, fields in the order in which they were put in, and
 one form per value. ``decode`` accepts only that form: it encodes what it read
 again and compares. This refuses in one stroke what a parser would let pass
 silently: duplicate keys, integers beyond 64 bits read as floats, ``1e999``,
-escapes and number forms that nobody here writes, white space, a byte order mark.
+escapes that nobody here writes, white space, a byte order mark.
+
+One thing may differ: how a float is spelled. orjson 3.11.6 wrote ``1e16`` where
+3.11.7 writes ``1e+16``, and a store must outlive an upgrade. So two spellings of
+one float are the same form; a float and an integer never are.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import orjson
 
@@ -28,6 +33,8 @@ _PLAIN = (
     | orjson.OPT_PASSTHROUGH_DATETIME
     | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
+
+_TEXT_OR_NUMBER: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*+')
 
 
 def pae(*items: bytes | str | int) -> bytes:
@@ -73,6 +80,16 @@ def decode(data: bytes, *, name: str = "") -> JSON:
         again = encode(value)
     except (orjson.JSONDecodeError, TypeError, RecursionError) as error:
         raise DamagedError("a verified part is not JSON that lastgood writes", name=name) from error
-    if again != data:
+    if again != data and _floats_respelled(again) != _floats_respelled(data):
         raise DamagedError("a verified part is not in canonical form", name=name)
     return value
+
+
+def _floats_respelled(data: bytes) -> bytes:
+    """JSON with every float in Python's spelling; only asked for when two forms differ."""
+    return _TEXT_OR_NUMBER.sub(_respelled, data)
+
+
+def _respelled(token: re.Match[bytes]) -> bytes:
+    text_or_integer = token[0][:1] == b'"' or not set(b".eE") & set(token[0])
+    return token[0] if text_or_integer else repr(float(token[0])).encode()

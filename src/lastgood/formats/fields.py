@@ -9,14 +9,29 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from lastgood.errors import DamagedError, UnknownFormatError
+from lastgood.errors import DamagedError, UnknownFormatError, UsageError, printable
 from lastgood.formats.canonical import JSON
 from lastgood.formats.limits import MAX_SEQUENCE
 
 _HEX: Final = re.compile(r"[0-9a-f]*")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _TIME: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z", re.ASCII
 )
+
+
+def check_given(text: object, *, limit_chars: int, what: str) -> None:
+    """Return only if ``text``, given by a caller, may go into a record: ``Fields.text`` reads it.
+
+    Raises:
+        UsageError: Not a str, longer than ``limit_chars``, or with half a surrogate pair.
+    """
+    if type(text) is not str:
+        raise UsageError(f"A {what} is a string, not {printable(type(text).__name__)}")
+    if len(text) > limit_chars:
+        raise UsageError(f"A {what} has at most {limit_chars} characters, not {len(text)}")
+    if _SURROGATE.search(text):
+        raise UsageError(f"This {what} holds half a surrogate pair")
 
 
 class Fields:
@@ -35,7 +50,9 @@ class Fields:
             UnknownFormatError: A field is unknown, missing or out of its place.
         """
         if type(value) is not dict or tuple(value) != names:
-            raise UnknownFormatError(f"{name}: its {what} does not have exactly the known fields")
+            raise UnknownFormatError(
+                f"{printable(name)}: its {what} does not have exactly the known fields"
+            )
         self._value = value
         self._what = what
         self._name = name

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NewType
 
-from lastgood.errors import FingerprintError
+from lastgood.errors import FingerprintError, printable
 
 Fingerprint = NewType("Fingerprint", str)
 
@@ -20,7 +20,7 @@ def fingerprint(text: object, *, index: int | None = None) -> Fingerprint:
         FingerprintError: Empty, upper case, of a wrong length, or not a string; has ``index``.
     """
     if type(text) is not str:
-        raise FingerprintError(f"a {type(text).__name__}, not a string", index=index)
+        raise FingerprintError(f"a {printable(type(text).__name__)}, not a string", index=index)
     if not text:
         raise FingerprintError("empty", index=index)
     if not _GRAMMAR.fullmatch(text):

@@ -48,7 +48,7 @@ from lastgood.errors import DamagedError, SplicedError
 from lastgood.formats import anchor, canonical, names, seal
 from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.canonical import JSON
-from lastgood.formats.fields import Fields
+from lastgood.formats.fields import Fields, check_given
 from lastgood.formats.limits import Limits
 
 KIND: Final = "manifest"
@@ -89,21 +89,38 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Milestone:
-    """A checkpoint that is kept for good, under a label."""
+    """A checkpoint that is kept for good, under a label.
+
+    Raises:
+        UsageError: The label is not a text, or longer than 200 characters.
+    """
 
     entry: Entry
     label: str
 
+    def __post_init__(self) -> None:
+        """Refuse what no reader would take."""
+        check_given(self.label, limit_chars=MAX_LABEL_CHARS, what="label")
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a person decided: a repair, a restore, an erasure."""
+    """What a person decided: a repair, a restore, an erasure.
+
+    Raises:
+        UsageError: One of its texts is not one, or longer than 1,000 characters.
+    """
 
     at: str
     type: str
     actor: str
     reason: str
     data: str
+
+    def __post_init__(self) -> None:
+        """Refuse what no reader would take."""
+        for text in (self.type, self.actor, self.reason, self.data):
+            check_given(text, limit_chars=_MAX_NOTE_CHARS, what="note's text")
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, NewType
 
-from lastgood.errors import InvalidIdError, UsageError
+from lastgood.errors import InvalidIdError, UsageError, printable
 from lastgood.formats.canonical import pae
 from lastgood.formats.limits import MAX_SEQUENCE
 
@@ -107,6 +107,7 @@ _BY_CONTENT: Final = (
     (Kind.BLOB, re.compile(rb"blob-[0-9a-f]{64}")),
 )
 _TEMPORARY: Final = re.compile(rb"\.[a-z0-9][a-z0-9.-]{0,90}\.[0-9a-f]{16}\.tmp")
+_FENCED: Final = re.compile(rb"fenced-[0-9a-f]{16}-([a-z0-9][a-z0-9.-]{0,90})")
 _DIRECTORY: Final = re.compile(rb"[0-9a-f]{40}")
 _OPERATION: Final = re.compile(rb"[0-9a-f]{32}")
 _ILLEGAL_IN_ID: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -120,7 +121,7 @@ def session_id(text: object) -> SessionId:
             characters or lone surrogates. Nothing was looked up.
     """
     if type(text) is not str:
-        raise InvalidIdError(f"A session id is a string, not {type(text).__name__}")
+        raise InvalidIdError(f"A session id is a string, not {printable(type(text).__name__)}")
     if not text:
         raise InvalidIdError("The session id is empty")
     if _ILLEGAL_IN_ID.search(text):
@@ -131,6 +132,11 @@ def session_id(text: object) -> SessionId:
             f"The session id has {size_bytes} bytes of UTF-8, more than {MAX_SESSION_ID_BYTES}"
         )
     return SessionId(text)
+
+
+def is_text(text: str) -> bool:
+    """Whether ``text`` is free of control characters and lone surrogates."""
+    return _ILLEGAL_IN_ID.search(text) is None
 
 
 def directory(session: SessionId) -> str:
@@ -150,9 +156,15 @@ def sequence(value: object, *, what: str = "sequence") -> Sequence:
         UsageError: Not exactly an int (``True`` and ``1.0`` are not), or not 1 to 10^15.
     """
     if type(value) is not int or not 1 <= value <= MAX_SEQUENCE:
-        shown = value if type(value) is int else type(value).__name__
-        raise UsageError(f"A {what} is an int from 1 to 10^15, not {shown}")
+        raise UsageError(f"A {what} is an int from 1 to 10^15, not {_shown(value)}")
     return Sequence(value)
+
+
+def _shown(value: object) -> str:
+    """A refused number, for the message; Python itself refuses to print one of 5,000 digits."""
+    if type(value) is not int:
+        return printable(type(value).__name__)
+    return str(value) if abs(value) < 10**20 else "one of more than 20 digits"
 
 
 def manifest(revision: int) -> str:
@@ -178,6 +190,12 @@ def archived(name: str) -> str:
 def fenced(name: str, random: bytes) -> str:
     """The archive's name for a fenced writer's ``name``; ``random`` is 8 bytes."""
     return f"fenced-{random.hex()}-{name}"
+
+
+def is_fenced(name: str) -> bool:
+    """Whether ``name``, found in the archive, is a fenced writer's record."""
+    found = _FENCED.fullmatch(_bytes(name))
+    return found is not None and parse(found[1].decode()) is not None
 
 
 def operation(random: bytes) -> str:

@@ -39,9 +39,10 @@ import hmac
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, NewType, Protocol
 
-from lastgood.errors import DamagedError, UnknownFormatError
+from lastgood.errors import DamagedError, UnknownFormatError, printable
 from lastgood.formats import canonical
 from lastgood.formats.canonical import JSON, pae
 from lastgood.formats.limits import Limits
@@ -222,17 +223,15 @@ def unseal_stream(
     """
     stream = iter(chunks)
     head = b""
-    while len(head) < SEAL_LINE_BYTES + limits.header_bytes and head.count(b"\n") < 2:
-        chunk = next(stream, b"")
-        if not chunk:
-            break
+    for chunk in stream:
         head += chunk
+        if head.count(b"\n") >= 2 or len(head) > SEAL_LINE_BYTES + limits.header_bytes:
+            break
     top = unseal_header(head, context=context, sealer=sealer, limits=limits, name=name)
     length: int = top.header["length"]
     begin = top.size_bytes - length - 1
     running, size_bytes, last = hashlib.sha256(), begin, b""
-    rest: Iterable[bytes] = _chain(head[begin:], stream)
-    for chunk in rest:
+    for chunk in chain([head[begin:]], stream):
         running.update(chunk[: max(0, begin + length - size_bytes)])
         size_bytes += len(chunk)
         last = chunk[-1:] or last
@@ -240,11 +239,6 @@ def unseal_stream(
         raise DamagedError(f"{size_bytes} bytes, where {top.size_bytes} were sealed", name=name)
     _check_hash(running.hexdigest(), top, name=name)
     return top
-
-
-def _chain(first: bytes, rest: Iterable[bytes]) -> Iterable[bytes]:
-    yield first
-    yield from rest
 
 
 def unseal_header(
@@ -257,7 +251,9 @@ def unseal_header(
     """
     version, kind, alg, kid, mac, begin = _seal_line(data, name=name)
     if version != FORMAT or alg != ALG:
-        raise UnknownFormatError(f"{name} has seal version {version} and algorithm {alg}")
+        raise UnknownFormatError(
+            f"{printable(name)} has seal version {version} and algorithm {alg}"
+        )
     if kind != context.kind:
         raise DamagedError(f"a {kind} record stands where a {context.kind} belongs", name=name)
     end = data.find(b"\n", begin, begin + limits.header_bytes + 1)
@@ -286,9 +282,11 @@ def _check_header(header: JSON, *, version: int, name: str) -> None:
     if type(header) is not dict:
         raise DamagedError("its header is not an object", name=name, line=2)
     if type(header.get("format")) is not int or header["format"] != version:
-        raise UnknownFormatError(f"{name} has a header format that its seal does not have")
+        raise UnknownFormatError(
+            f"{printable(name)} has a header format that its seal does not have"
+        )
     if header.get("encryption", 0) is not None:
-        raise UnknownFormatError(f"{name} is encrypted in a way that is not known here")
+        raise UnknownFormatError(f"{printable(name)} is encrypted in a way that is not known here")
     length, sha256 = header.get("length"), header.get("sha256")
     if type(length) is not int or length < 0:
         raise DamagedError("its header has no length", name=name, line=2)

@@ -37,7 +37,7 @@ from typing import Final, Literal
 from lastgood.errors import DamagedError, InvalidIdError, SplicedError
 from lastgood.formats import canonical, names, seal
 from lastgood.formats.canonical import JSON
-from lastgood.formats.fields import Fields
+from lastgood.formats.fields import Fields, check_given
 from lastgood.formats.limits import Limits
 
 KIND: Final = "session"
@@ -53,10 +53,19 @@ LogKind = Literal["events"] | None
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The program that makes and resumes a session; empty texts where nobody said."""
+    """The program that makes and resumes a session; empty texts where nobody said.
+
+    Raises:
+        UsageError: A text is not one, or longer than 200 characters.
+    """
 
     name: str = ""
     version: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what no reader would take."""
+        check_given(self.name, limit_chars=MAX_PROGRAM_CHARS, what="program name")
+        check_given(self.version, limit_chars=MAX_PROGRAM_CHARS, what="program version")
 
 
 @dataclass(frozen=True, slots=True)

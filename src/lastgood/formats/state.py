@@ -7,9 +7,10 @@ each chunk of up to 2,048 values for the set of its types. Only when that fails 
 a slow walk find the JSON path of the first value that may not be stored.
 
 Depth first over chunks, so that the memory in flight is bounded by chunk × depth,
-whatever the shape. The number of values is bounded by the payload's limit, for every
-value takes at least one byte: a list that holds itself ends at the depth limit, a
-small one that stands for 2^200 values ends at that bound.
+whatever the shape. What the state takes as JSON is counted from below (a byte for each
+value, each key, each character of a value's text), and the walk ends at the payload's
+limit: a list that holds itself ends at the depth limit, a small one that stands for 2^200
+values, or for one long text ten thousand times, at that bound, before it is encoded.
 """
 
 from __future__ import annotations
@@ -42,19 +43,24 @@ def encode_with_state(payload: dict[str, JSON], *, limits: Limits) -> bytes:
         LimitError: Deeper or larger than the limits.
     """
     try:
-        legal = _is_faithful(payload["state"], limits=limits)
-        data = canonical.encode(payload) if legal else None
-    except TypeError as error:
-        raise _explain(payload["state"], limits=limits, reason=str(error)) from error
+        data = _encode(payload, limits=limits)
     except RuntimeError as error:
         raise StateError("another thread changed it while it was being saved") from error
-    if data is None:
-        raise _explain(payload["state"], limits=limits, reason="it is not plain JSON data")
     if len(data) > limits.payload_bytes:
         raise LimitError(
             f"The checkpoint's payload has {len(data)} bytes, more than {limits.payload_bytes}"
         )
     return data
+
+
+def _encode(payload: dict[str, JSON], *, limits: Limits) -> bytes:
+    state = payload["state"]
+    try:
+        if _is_faithful(state, limits=limits):
+            return canonical.encode(payload)
+    except TypeError as error:
+        raise _explain(state, reason=str(error)) from error
+    raise _explain(state, reason="it is not plain JSON data")
 
 
 def _is_faithful(state: JSON, *, limits: Limits) -> bool:
@@ -64,55 +70,62 @@ def _is_faithful(state: JSON, *, limits: Limits) -> bool:
     ``str``, integers beyond 64 bits, half a surrogate pair.
     """
     pending: list[Iterator[JSON]] = [iter([state])]
-    count = 0
+    least_bytes = 0
     while pending:
         chunk = list(islice(pending[-1], _CHUNK))
         if not chunk:
             pending.pop()
             continue
-        count += len(chunk)
-        if count > limits.payload_bytes:
-            raise LimitError(f"The state holds more than {limits.payload_bytes} values")
         types = set(map(type, chunk))
         if not types <= _LEGAL:
             return False
         if float in types and not all(map(math.isfinite, [x for x in chunk if type(x) is float])):
             return False
+        dicts = [x for x in chunk if type(x) is dict] if dict in types else []
+        least_bytes += len(chunk) + sum(map(len, dicts))
+        if str in types:
+            least_bytes += sum(map(len, [x for x in chunk if type(x) is str]))
+        if least_bytes > limits.payload_bytes:
+            raise LimitError(f"The state has more than {limits.payload_bytes} bytes")
         if types & _CONTAINERS:
             if len(pending) > limits.depth:
                 raise LimitError(
                     f"The state is nested more than {limits.depth} deep, or holds itself"
                 )
-            children: list[Iterable[JSON]] = [x.values() for x in chunk if type(x) is dict]
+            children: list[Iterable[JSON]] = [x.values() for x in dicts]
             children += [x for x in chunk if type(x) is list]
             pending.append(chain.from_iterable(children))
     return True
 
 
-def _explain(state: JSON, *, limits: Limits, reason: str) -> StateError:
-    """Find the first value that may not be stored; only called once something is wrong."""
-    pending: list[tuple[str, JSON, int]] = [("$", state, 0)]
+def _explain(state: JSON, *, reason: str) -> StateError:
+    """Find the first value that may not be stored; only called once something is wrong.
+
+    Each container is entered once, so one that is shared or holds itself costs no more than it
+    takes in memory; places are remembered, their text is made for the one that is reported.
+    """
+    entered: set[int] = set()
+    steps: list[str | int] = []
+    pending: list[Iterator[tuple[str | int, JSON]]] = [iter([("$", state)])]
     while pending:
-        path, value, depth = pending.pop()
-        problem = _problem(value)
-        if problem:
-            return StateError(problem, path=path[:_MAX_PATH_CHARS])
-        if depth >= limits.depth:
+        found = next(pending[-1], None)
+        if found is None:
+            pending.pop()
+            del steps[-1:]
             continue
-        if type(value) is dict:
-            for key in value:
-                if key_problem := _key_problem(key):
-                    return StateError(key_problem, path=path[:_MAX_PATH_CHARS])
-            children = [
-                (f"{path}.{printable(key)}", item, depth + 1) for key, item in value.items()
-            ]
-            pending += reversed(children)
-        elif type(value) is list:
-            pending += [
-                (f"{path}[{index}]", value[index], depth + 1)
-                for index in reversed(range(len(value)))
-            ]
+        step, value = found
+        if problem := _problem(value):
+            return StateError(problem, path=_path([*steps, step]))
+        if type(value) in _CONTAINERS and id(value) not in entered:
+            entered.add(id(value))
+            steps.append(step)
+            pending.append(iter(value.items() if type(value) is dict else enumerate(value)))
     return StateError(printable(reason))
+
+
+def _path(steps: list[str | int]) -> str:
+    parts = (f"[{step}]" if type(step) is int else f".{printable(step)}" for step in steps[1:])
+    return ("$" + "".join(parts))[:_MAX_PATH_CHARS]
 
 
 def _problem(value: JSON) -> str:
@@ -123,6 +136,8 @@ def _problem(value: JSON) -> str:
         return f"JSON has no {value}"
     if kind is int and not _INT_BOUNDS[0] <= value <= _INT_BOUNDS[1]:
         return "an integer beyond 64 bits"
+    if kind is dict:
+        return next(filter(None, map(_key_problem, value)), "")
     return _text_problem(value) if kind is str else ""
 
 
