@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -64,3 +64,22 @@ def none_leaked(message: str) -> Iterator[None]:
     yield
     left = [os.readlink(f"/proc/self/fd/{fd}") for fd in descriptors() - before]
     check(not left, f"{message}: left open {left}")
+
+
+def in_child(work: Callable[[], object]) -> str:
+    """What a forked child says of ``work``: ``returned``, or the error it raises."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os.write(writing, b"returned")
+        except BaseException as error:  # noqa: BLE001 - the child must never come back into pytest
+            os.write(writing, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    return said
