@@ -5,8 +5,8 @@ MAKEFLAGS += --no-print-directory
 
 RUN := .venv/bin/python
 WORKERS ?= 2
-# Quick parts of the suite: pure code and the house itself.
-QUICK := tests/house $(wildcard tests/formats tests/rules)
+# Quick parts of the suite: pure code, keys, and the house itself.
+QUICK := tests/house $(wildcard tests/formats tests/rules tests/keys)
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
