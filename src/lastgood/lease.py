@@ -142,31 +142,31 @@ class Lease:
         """Find out what a lost claim means for the checkpoint of ``digest``; ends the lease.
 
         Returns the kept revision that names it: another owner rolled forward to it, so the
-        save is done. Nothing is withdrawn, whatever comes out.
+        save is done. Kept are the newest two: our own claim may stand under a number that was
+        free again because newer owners had pruned it, and proves nothing. Nothing is
+        withdrawn, whatever comes out.
 
         Raises:
-            ConflictError: The winner of our number does not name it.
-            DurabilityUnknownError: The winner cannot be read.
+            ConflictError: The winner of our number does not name it, and nobody else ever can.
+            DurabilityUnknownError: The winner is pruned already, or cannot be read.
         """
         self.fenced = True
-        reading = Reading(self.scope, self.storage)
         ours = self.manifest.revision + 1
-        kept = {number: reading.manifest(names.manifest(number)) for number in self._kept(ours)}
-        for winner in kept.values():
+        reading = Reading(self.scope, self.storage)
+        try:
+            kept = _revisions(self.storage)[-2:]
+        except LastgoodError:
+            kept = []
+        for winner in [reading.manifest(names.manifest(number)) for number in kept]:
             if isinstance(winner, Manifest) and winner.names_checkpoint(digest):
                 return winner
-        if isinstance(kept.get(ours), Manifest):
+        first = reading.manifest(names.manifest(ours))
+        if isinstance(first, Manifest) and not first.names_checkpoint(digest):
             raise ConflictError(f"Another owner made revision {ours} from revision {ours - 1}")
         raise DurabilityUnknownError(
-            f"Another owner moved the session on from revision {ours}",
+            f"Other owners moved the session on from revision {ours}",
             do="Open the session again, load its newest checkpoint and decide",
         )
-
-    def _kept(self, ours: int) -> list[int]:
-        try:
-            return [number for number in _revisions(self.storage) if number >= ours]
-        except LastgoodError:
-            return []
 
 
 def take(scope: Scope, storage: OwnedStorage, *, owner: Owner, after: Lease | None = None) -> Lease:
