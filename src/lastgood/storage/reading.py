@@ -112,9 +112,11 @@ def check_links(
 
 def _count(siblings: Directory, status: Status) -> int:
     """Count the names of one inode in a session's directory and its archive."""
-    by_listing = sum(inode == status.st_ino for _, _, inode in _names(siblings))
-    if by_listing >= status.st_nlink:
-        return by_listing
+    by_listing = 0
+    for _, _, inode in _names(siblings):
+        by_listing += inode == status.st_ino
+        if by_listing >= status.st_nlink:
+            return by_listing  # mostly before the archive, however large that is
     # The listing of a layered file system may tell other numbers than stat does.
     return sum(_is(place, name, status) for place, name, _ in _names(siblings))
 
