@@ -43,6 +43,8 @@ def printable(text: object, *, limit_chars: int = 200) -> str:
     the same. Longer texts end in ``…``.
     """
     whole = str(text)
+    if whole.isascii() and whole.isprintable() and "\\" not in whole and len(whole) <= limit_chars:
+        return whole  # nearly every text, and most messages are never shown
     shown = "".join(map(_escaped, whole[:limit_chars]))
     return shown + "…" if len(whole) > limit_chars else shown
 
