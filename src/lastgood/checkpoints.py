@@ -150,6 +150,19 @@ class CheckpointStore:
         return self._lease.manifest.epoch
 
     @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """Those of the current checkpoint, in their order: what the next save must hold (I6).
+
+        Whatever its schema version is; a program may succeed one whose state it cannot read.
+
+        Raises:
+            PolicyError: This handle only reads.
+            LastgoodError: The session had to be taken again, and could not be.
+        """
+        with self._handle.held():
+            return self._owned().fingerprints
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """What a person should know of this place, and of what was found when it was opened."""
         found = self._lease.notices if self._lease else ()

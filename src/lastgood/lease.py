@@ -78,7 +78,7 @@ class Lease:
         manifest: The newest revision, made by this owner.
         current: Header of the current checkpoint, None before the first.
         previous: Header of the generation before it.
-        known: The current checkpoint's fingerprints.
+        fingerprints: The current checkpoint's, in their order.
         notices: What was found when it was taken.
         over: An unfinished save: take the session again before writing (R1).
         fenced: Somebody else owns the session; nothing can be written any more.
@@ -90,7 +90,7 @@ class Lease:
     manifest: Manifest
     current: CheckpointHeader | None
     previous: CheckpointHeader | None
-    known: frozenset[str]
+    fingerprints: tuple[str, ...]
     notices: tuple[str, ...] = ()
     over: bool = False
     fenced: bool = False
@@ -243,6 +243,7 @@ def _bind(scope: Scope, storage: OwnedStorage, owner: Owner, found: Survey) -> L
     claimed = _swap(claim, scope, storage)
     storage.note_holder(_holder(claimed.epoch, owner))
     current = chosen.current
+    done = () if current is None else found.bodies[current.sequence].checkpoint.fingerprints
     return Lease(
         scope=scope,
         storage=storage,
@@ -250,7 +251,7 @@ def _bind(scope: Scope, storage: OwnedStorage, owner: Owner, found: Survey) -> L
         manifest=claimed,
         current=None if current is None else found.headers[current.sequence],
         previous=None if chosen.previous is None else found.headers[chosen.previous.sequence],
-        known=frozenset() if current is None else found.bodies[current.sequence].checkpoint.known,
+        fingerprints=tuple(done),
         notices=chosen.notices,
     )
 

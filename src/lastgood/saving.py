@@ -171,7 +171,8 @@ def save(lease: Lease, snap: Snapshot, *, retention: Retention) -> SaveReceipt:
         raise DurabilityUnknownError(
             f"Sequence {sequence} was written and could not be made current ({error.code})"
         ) from error
-    lease.previous, lease.current, lease.known = lease.current, header, snap.checkpoint.known
+    lease.previous, lease.current = lease.current, header
+    lease.fingerprints = tuple(snap.checkpoint.fingerprints)
     lease.over = False
     # S8: no witness yet.
     # S9
@@ -207,7 +208,7 @@ def _judge(lease: Lease, snap: Snapshot) -> Succession:
         sha256=snap.sha256,
         fingerprints=snap.checkpoint.known,
         current_sequence=lease.current.sequence if lease.current else 0,
-        current_fingerprints=lease.known,
+        current_fingerprints=frozenset(lease.fingerprints),
         kept=kept,
     )
 
