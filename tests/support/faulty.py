@@ -104,7 +104,10 @@ class _Faulty:
         fault = cast(Fault, calls.fault)
         if fault.when == "instead":
             raise fault.error()
-        result = call(*args, **options)
+        try:
+            result = call(*args, **options)
+        except OSError as error:
+            raise fault.error() from error
         if name == "open":
             self._inner.close(result)  # opened, but nobody was told the descriptor
         if name == "listdir":

@@ -146,17 +146,22 @@ class Directory:
         """Make the entries durable; ``OSError`` if that is not known."""
         self.filesystem.fsync(self.fd)
 
-    def entries(self) -> Iterator[tuple[str, int]]:
+    def entries(self, *, room: int = 0) -> Iterator[tuple[str, int]]:
         """Yield every name with its inode, at most ``entry_limit`` of them (T8).
+
+        Args:
+            room: How many more must still be able to come.
 
         Raises:
             LimitError: There are more.
             OSError: It cannot be listed.
         """
         for count, entry in enumerate(self.filesystem.listdir(self.fd), start=1):
-            if self.entry_limit is not None and count > self.entry_limit:
+            if self.entry_limit is not None and count > self.entry_limit - room:
+                kept = f", and {room} of them are kept free for what is under way" if room else ""
                 raise LimitError(
-                    f"{printable(self.label)} has more than {self.entry_limit} entries",
+                    f"{printable(self.label)} has {count} entries or more; {self.entry_limit} are "
+                    f"examined at most{kept}",
                     do="Move what does not belong to lastgood out of it, or raise the limit",
                 )
             yield entry

@@ -19,6 +19,9 @@ from lastgood.formats import names
 from lastgood.storage import publish
 from lastgood.storage.directory import Directory, reported, unknown
 
+_ROOM = 16
+"""Entries left free before a claim: a session filled to its limit could not be opened again."""
+
 _WHOLE_DIRECTORY_NEEDED = {errno.EBUSY, errno.EXDEV, errno.EPERM}
 
 
@@ -96,7 +99,7 @@ def settle(
 def _check_base(directory: Directory, expected: int) -> None:
     """Refuse a stale or foreign base before anything is written; the claim decides races."""
     with reported("Listing the revisions"):
-        found = _numbers(directory)
+        found = _numbers(directory, room=_ROOM)
     newest = max(found, default=0)
     if newest > expected:
         raise ConflictError(f"Revision {newest} exists, this writer is still at {expected}")
@@ -104,8 +107,8 @@ def _check_base(directory: Directory, expected: int) -> None:
         raise ConflictError(f"Revision {expected}, on which this writer stands, is not there")
 
 
-def _numbers(directory: Directory) -> set[int]:
-    return {number for name, _ in directory.entries() if (number := _number(name))}
+def _numbers(directory: Directory, *, room: int = 0) -> set[int]:
+    return {number for name, _ in directory.entries(room=room) if (number := _number(name))}
 
 
 def _number(name: str) -> int:
