@@ -1,6 +1,6 @@
 # Everything runs in .venv, made by scripts/setup.sh; see CONTRIBUTING.md.
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test check clean
+.PHONY: help setup tools demo test check golden clean
 MAKEFLAGS += --no-print-directory
 
 RUN := .venv/bin/python
@@ -30,6 +30,9 @@ check: tools ## lint, format, types, import contracts and quick tests, in under 
 	$(RUN) -m mypy
 	.venv/bin/lint-imports --no-logo
 	$(RUN) -m pytest -n $(WORKERS) -m "not slow" $(QUICK)
+
+golden: setup ## make the golden records again and compare them with the kept ones
+	$(RUN) -m tests.golden.make
 
 clean: ## remove .venv and everything that can be made again
 	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist

@@ -1,0 +1,166 @@
+"""Makes the golden records, version 1, and compares them with those that are kept.
+
+``make golden`` runs this. Each record is made again into a temporary directory from fixed keys,
+times and values, and compared; one that is kept is never overwritten. One that is not there yet
+is added, which happens once for each version of each format::
+
+    python -m tests.golden.make
+
+The keys are those of the golden key file, so the golden files are one store: its record, a
+session's, the checkpoint at sequence 110 and the manifest that names it.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from lastgood.formats import anchor, checkpoint, manifest, names, seal, session, store
+from lastgood.formats.fingerprint import Fingerprint
+from lastgood.formats.limits import Limits
+from lastgood.keyring import Keyring
+
+FOLDER = Path(__file__).resolve().parent
+KEYS = FOLDER / "keys-v1.json"
+SESSION = names.session_id("nightly")
+CREATED = "2026-12-01T07:00:00.000000Z"
+WRITER = "lastgood 0.1.0"
+LOG = anchor.LogAnchor(count=110, segment="events-000001-0001.jsonl", offset=51_234, head="c5" * 32)
+STATE = {
+    "z before a": [
+        None,
+        True,
+        False,
+        0,
+        -1,
+        18_446_744_073_709_551_615,
+        -9_223_372_036_854_775_808,
+    ],
+    "floats": [0.0, -0.0, 0.1, 1e15, 1e16, 1e-7, 5e-324, 1.7976931348623157e308],
+    "text": ["", "naïve ☃ 😀", '"\\/\b\f\n\r\t', "\x00\x1f\x7f\x85\u2028\u2029\ufeff"],
+    "nested": {"": {"a": [[], {}]}},
+}
+
+
+def keyring() -> Keyring:
+    """The golden keys: one primary, 000102…1f."""
+    return Keyring.from_bytes(KEYS.read_bytes())
+
+
+def golden_store(keys: Keyring) -> list[bytes]:
+    """``store.json``."""
+    record = store.StoreRecord(keys.store_id, CREATED, WRITER)
+    return store.encode(record, sealer=keys.sealer(""))
+
+
+def golden_session(keys: Keyring) -> list[bytes]:
+    """``session.json``."""
+    record = session.SessionRecord(
+        store=keys.store_id,
+        session=SESSION,
+        created=CREATED,
+        writer=WRITER,
+        program=session.Program(name="invoices", version="3"),
+        salt=bytes(range(64, 96)).hex(),
+        log="events",
+    )
+    return session.encode(record, sealer=keys.sealer(names.directory(SESSION)))
+
+
+def golden_checkpoint(keys: Keyring) -> list[bytes]:
+    """``checkpoint-000110.json``, every field filled."""
+    value = checkpoint.Checkpoint(
+        sequence=110, state=STATE, fingerprints=[f"fx:v1:{n:064x}" for n in (2, 1)]
+    )
+    effect = checkpoint.OpenEffect(
+        fingerprint=Fingerprint(f"fx:v1:{3:064x}"),
+        key="ab" * 32,
+        effect_class="probe",
+        sequence=109,
+    )
+    payload = checkpoint.encode_payload(
+        value, schema_version=7, open_effects=(effect,), log=LOG, limits=Limits()
+    )
+    return checkpoint.encode(
+        payload,
+        store_id=keys.store_id,
+        session=SESSION,
+        epoch=3,
+        sequence=110,
+        previous=seal.Digest("d1" * 32),
+        created=CREATED,
+        writer=WRITER,
+        sealer=keys.sealer(names.directory(SESSION)),
+    )
+
+
+def golden_manifest(keys: Keyring) -> list[bytes]:
+    """``manifest-000042.json``, every field filled; it names the golden checkpoint."""
+    current = golden_checkpoint(keys)
+    value = manifest.Manifest(
+        epoch=3,
+        revision=42,
+        previous_manifest=seal.Digest("e2" * 32),
+        created=CREATED,
+        writer=WRITER,
+        current=manifest.Entry(110, seal.digest_of(current), 7, len(current[1])),
+        previous=manifest.Entry(100, seal.Digest("d1" * 32), 7, 181),
+        milestones=(
+            manifest.Milestone(
+                manifest.Entry(9, seal.Digest("09" * 32), 6, 180), "before the audit ☃"
+            ),
+            manifest.Milestone(manifest.Entry(10, seal.Digest("10" * 32), 6, 0), ""),
+        ),
+        operations=("0a" * 16, "0b" * 16),
+        log=LOG,
+        floor=anchor.LogAnchor(5, "events-000001-0001.jsonl", 900, "f0" * 32),
+        notes=(manifest.Note(CREATED, "restore", "operator", "wrong price list", "from 90"),),
+    )
+    return manifest.encode(
+        value,
+        store_id=keys.store_id,
+        session=SESSION,
+        sealer=keys.sealer(names.directory(SESSION)),
+    )
+
+
+RECORDS = {
+    "store-v1.json": golden_store,
+    "session-v1.json": golden_session,
+    "checkpoint-v1.json": golden_checkpoint,
+    "manifest-v1.json": golden_manifest,
+}
+
+
+def made(name: str) -> bytes:
+    """The bytes of the golden record ``name``, as today's code makes them."""
+    return b"".join(RECORDS[name](keyring()))
+
+
+def main(folder: Path = FOLDER) -> int:
+    """Make, compare, add what is missing; 1 if a kept record is not made the same today."""
+    fresh = Path(tempfile.mkdtemp(prefix="golden-"))
+    different = 0
+    for name in RECORDS:
+        data = made(name)
+        (fresh / name).write_bytes(data)
+        kept = folder / name
+        if not kept.exists():
+            with kept.open("xb") as file:
+                file.write(data)
+            print(f"added      {name}")
+        elif kept.read_bytes() == data:
+            print(f"the same   {name}")
+        else:
+            different = 1
+            print(f"DIFFERENT  {name}: compare it with {fresh / name}; the kept one is right")
+    if not different:
+        for name in RECORDS:
+            (fresh / name).unlink()
+        fresh.rmdir()
+    return different
+
+
+if __name__ == "__main__":
+    sys.exit(main())
