@@ -10,7 +10,8 @@ What must hold, in this order; each part of ``select`` carries its number:
  2. Without any manifest there is no checkpoint and no log: a new session.
  3. Every official manifest that was read verifies and holds the revision of its name.
  4. The pointer is the newest revision or older, or exactly one above the highest number,
-    which a crash left out. It never differs from the number it names. Numbers decide.
+    which a crash left out. Else its own number is there, and it never differs from that.
+    Numbers decide.
  5. The revision before the newest is there, and the newest names it by digest.
  6. The current checkpoint is what the newest revision says, whole; of the previous
     generation, seal and header.
@@ -36,6 +37,7 @@ from lastgood.errors import (
     LastgoodError,
     PolicyError,
     RollbackDetectedError,
+    SplicedError,
     UnknownSchemaError,
 )
 from lastgood.formats import names
@@ -210,7 +212,7 @@ def _newest_revision(evidence: Evidence) -> tuple[Manifest, bool, int]:
     """Rules 3 and 4: the newest revision, whether its number is missing, the pointer's lag."""
     for revision, found in sorted(evidence.manifests.items(), reverse=True):
         if _sound(found).revision != revision:
-            raise DamagedError("it holds another revision", name=names.manifest(revision))
+            raise SplicedError("it holds another revision", name=names.manifest(revision))
     highest = evidence.numbers[-1] if evidence.numbers else 0
     if evidence.pointer is None:
         return _manifest(evidence, highest), False, 1
@@ -222,8 +224,9 @@ def _newest_revision(evidence: Evidence) -> tuple[Manifest, bool, int]:
             f"it is revision {pointer.revision}, the highest number is {highest}",
             name=names.POINTER,
         )
-    twin = evidence.manifests.get(pointer.revision)
-    if twin is not None and _sound(twin).digest != pointer.digest:
+    # No crash leaves an older pointer without its number: prune, which removes numbers, comes
+    # after the fsync of a newer pointer (S7, S9).
+    if _manifest(evidence, pointer.revision).digest != pointer.digest:
         raise DamagedError(
             f"it differs from {names.manifest(pointer.revision)}", name=names.POINTER
         )
@@ -323,10 +326,7 @@ def _compare_mark(
             f"here are {revision} and {sequence}"
         )
     known_revision = _revision_digest(evidence, newest, mark.revision)
-    known_checkpoint = _checkpoint_digest(newest, current, mark.sequence)
-    if (known_revision or mark.manifest_digest) != mark.manifest_digest or (
-        known_checkpoint or mark.checkpoint_digest
-    ) != mark.checkpoint_digest:
+    if known_revision not in (None, mark.manifest_digest) or not _descends(newest, current, mark):
         raise ForkDetectedError(
             f"The witness remembers another revision {mark.revision} or sequence {mark.sequence}"
         )
@@ -343,14 +343,18 @@ def _revision_digest(evidence: Evidence, newest: Manifest | None, revision: int)
     return found.digest if isinstance(found, Manifest) else None
 
 
-def _checkpoint_digest(
-    newest: Manifest | None, current: Entry | None, sequence: int
-) -> Digest | None:
-    """The digest of the checkpoint at ``sequence`` as far as lineage names it."""
-    named = [current]
-    if newest is not None:
-        named += [newest.current, newest.previous, *(m.entry for m in newest.milestones)]
-    return next((e.digest for e in named if e is not None and e.sequence == sequence), None)
+def _descends(newest: Manifest | None, current: Entry | None, mark: Mark) -> bool:
+    """Whether lineage, as far as it is named here, comes from the checkpoint of ``mark``."""
+    if newest is None or mark.sequence == 0:
+        return True
+    milestones = (milestone.entry for milestone in newest.milestones)
+    named = (current, newest.current, newest.previous, *milestones)
+    digests = {entry.sequence: entry.digest for entry in named if entry is not None}
+    if mark.sequence in digests:
+        return digests[mark.sequence] == mark.checkpoint_digest
+    # Each generation continues the one before it directly, the first one nothing: what the
+    # witness saw between them never was in this history.
+    return newest.previous is not None and mark.sequence < newest.previous.sequence
 
 
 def _check_schema(evidence: Evidence, current: Entry | None) -> None:
