@@ -1,0 +1,268 @@
+"""The words of the command line, and the ``Command`` that they mean.
+
+Options that every verb takes may stand before or after it. Words are judged as they are:
+numbers by ASCII digits only (``int`` takes ``'1_0'`` and ``'١٢'`` for numbers), no
+abbreviations, and a refusal is a ``UsageError``, exit 1, never argparse's 2.
+
+This module is all that ``lastgood --version`` loads: argparse and the errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NoReturn
+
+from lastgood.errors import UsageError, printable
+from lastgood.version import VERSION
+
+Verb = Literal["keys new", "save", "load", "list", "sessions", "show", "verify"]
+
+_NUMBER: Final = re.compile(r"-?[0-9]{1,30}", re.ASCII)
+_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+_ABSENT: Final = argparse.SUPPRESS
+"""As a default: an option that was not given leaves alone what another parser found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What was asked for.
+
+    Attributes:
+        verb: The verb.
+        root: Where the store lies; empty if nobody said.
+        keys: Where the keys are: a path, ``env:``, ``fd:`` or ``exec:``; empty if nobody said.
+        json: ``yes``: the answer is one JSON document.
+        lock_timeout_s: Seconds to wait for another holder of the session; None: the default.
+        network_filesystem: ``accept`` where only one machine ever writes.
+        verbose: ``yes``: also notices, foreign files and leftovers.
+        file: The key file to make.
+        session: The session's id; None with ``verify --all``.
+        sequence: None stands for the current one.
+        schema_version: The version of the state's shape that the caller knows.
+        state: The file that holds the state to save; ``-`` is standard input.
+        effects: Fingerprints to add.
+        milestone: Label under which the checkpoint is kept for good.
+        with_state: ``yes``: show the state too.
+        require: Level of assurance without which the verdict is not "good".
+    """
+
+    verb: Verb
+    root: str
+    keys: str
+    json: Literal["yes", "no"] = "no"
+    lock_timeout_s: float | None = None
+    network_filesystem: Literal["refuse", "accept"] = "refuse"
+    verbose: Literal["yes", "no"] = "no"
+    file: str = ""
+    session: str | None = None
+    sequence: int | None = None
+    schema_version: int = 1
+    state: str = "-"
+    effects: tuple[str, ...] = ()
+    milestone: str | None = None
+    with_state: Literal["yes", "no"] = "no"
+    require: Literal["L0", "L1", "L2", "L3"] = "L0"
+
+
+def parse(words: Sequence[str]) -> Command:
+    """The command that ``words`` mean.
+
+    Raises:
+        UsageError: They mean none.
+        SystemExit: ``--help`` or ``--version`` was asked for and has been answered.
+    """
+    found = vars(_parser().parse_args(list(words)))
+    if found["verb"] == "verify" and found.pop("all", False) == (found.get("session") is not None):
+        raise _misuse("lastgood verify", "name a SESSION, or give --all")
+    found.setdefault("root", os.environ.get("LASTGOOD_ROOT", ""))
+    found.setdefault("keys", os.environ.get("LASTGOOD_KEYS", ""))
+    found["effects"] = tuple(found.get("effects", ()))
+    return Command(**found)
+
+
+class _Parser(argparse.ArgumentParser):
+    """One that raises instead of leaving with exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the words; whatever of them is repeated is escaped (T12)."""
+        raise _misuse(self.prog, message)
+
+
+def _misuse(prog: str, message: str) -> UsageError:
+    said = printable(message[:1].upper() + message[1:], limit_chars=400)
+    return UsageError(
+        said,
+        do=f"See how it is used with: {prog} --help",
+    )
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="lastgood",
+        description="Keeps the state of a long-running job, so that it can be killed at any "
+        "instant and goes on from the last good checkpoint.",
+        epilog="Exit codes: 0 good, 1 usage or input, 2 integrity, 3 rollback or fork, 4 schema, "
+        "5 key, 6 good but limited or recoverable, 7 conflict, 8 input/output, 130 interrupted.",
+        parents=[_common()],
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"lastgood {VERSION}")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    _keys(verbs)
+    _save(verbs)
+    _load(verbs)
+    _verb(verbs, "list", "list every checkpoint of a session, verified")
+    _verb(verbs, "sessions", "list the sessions of the store", session="none")
+    _show(verbs)
+    _verify(verbs)
+    return parser
+
+
+def _common() -> _Parser:
+    common = _Parser(add_help=False, argument_default=_ABSENT)
+    group = common.add_argument_group("for every verb, before or after it")
+    group.add_argument("--root", metavar="DIR", help="the store; default: $LASTGOOD_ROOT")
+    group.add_argument(
+        "--keys",
+        metavar="KEYS",
+        help="key file, env:NAME, fd:N or 'exec:/path/to/program args'; default: $LASTGOOD_KEYS",
+    )
+    group.add_argument(
+        "--json",
+        action="store_const",
+        const="yes",
+        help="answer with one JSON document on standard output",
+    )
+    group.add_argument(
+        "--lock-timeout",
+        dest="lock_timeout_s",
+        metavar="SECONDS",
+        type=_seconds,
+        help="how long to wait for another holder of the session; default: 10",
+    )
+    group.add_argument(
+        "--accept-network-filesystem",
+        dest="network_filesystem",
+        action="store_const",
+        const="accept",
+        help="use a store on a network file system; only if a single machine ever writes",
+    )
+    group.add_argument(
+        "-v", "--verbose", action="store_const", const="yes", help="say more, on standard error"
+    )
+    return common
+
+
+# argparse has no public name for what add_subparsers returns.
+_Verbs = argparse._SubParsersAction
+
+
+def _verb(
+    verbs: _Verbs[_Parser],
+    name: Verb,
+    summary: str,
+    *,
+    session: Literal["one", "optional", "none"] = "one",
+    word: str | None = None,
+) -> argparse.ArgumentParser:
+    parser = verbs.add_parser(
+        word or name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        parents=[_common()],
+        argument_default=_ABSENT,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(verb=name)
+    if session != "none":
+        nargs = "?" if session == "optional" else None
+        parser.add_argument("session", metavar="SESSION", nargs=nargs, help="the session's id")
+    return parser
+
+
+def _keys(verbs: _Verbs[_Parser]) -> None:
+    keys = verbs.add_parser("keys", help="make a key file", allow_abbrev=False)
+    new = _verb(
+        keys.add_subparsers(metavar="VERB", required=True),
+        "keys new",
+        "make a new key file, which also names a new store",
+        session="none",
+        word="new",
+    )
+    new.add_argument("file", metavar="FILE", help="the file to make; outside every store")
+
+
+def _save(verbs: _Verbs[_Parser]) -> None:
+    save = _verb(verbs, "save", "save a state as the current checkpoint, durably")
+    _sequence(save, "of this checkpoint; a higher one than before", required=True)
+    save.add_argument(
+        "--state", metavar="FILE", help="the state, as JSON; default: -, standard input"
+    )
+    save.add_argument(
+        "--effect",
+        dest="effects",
+        metavar="FINGERPRINT",
+        action="append",
+        help="fingerprint of a side effect that is done, added to those already known; repeatable",
+    )
+    save.add_argument("--milestone", metavar="LABEL", help="keep this checkpoint for good")
+    _schema(save)
+
+
+def _load(verbs: _Verbs[_Parser]) -> None:
+    load = _verb(verbs, "load", "print the state of the last good checkpoint, as JSON")
+    _sequence(load, "to load instead of the last good one")
+    _schema(load)
+
+
+def _show(verbs: _Verbs[_Parser]) -> None:
+    show = _verb(verbs, "show", "show what is known of one checkpoint")
+    _sequence(show, "to show instead of the last good one")
+    show.add_argument(
+        "--state", dest="with_state", action="store_const", const="yes", help="its state too"
+    )
+    _schema(show, "version of the state's shape, for an archived checkpoint; default: 1")
+
+
+def _verify(verbs: _Verbs[_Parser]) -> None:
+    summary = "read and verify everything that is stored, and give a verdict"
+    verify = _verb(verbs, "verify", summary, session="optional")
+    verify.add_argument("--all", action="store_const", const=True, help="every session")
+    verify.add_argument(
+        "--require",
+        choices=("L0", "L1", "L2", "L3"),
+        help="level of assurance; above L0 never good: it needs a witness. Default: L0",
+    )
+
+
+def _sequence(parser: argparse.ArgumentParser, meaning: str, *, required: bool = False) -> None:
+    parser.add_argument(
+        "--sequence",
+        metavar="N",
+        type=_number,
+        required=required,
+        help=f"sequence {meaning}: 1 to 10^15",
+    )
+
+
+def _schema(
+    parser: argparse.ArgumentParser,
+    meaning: str = "version of the state's shape that you know; default: 1",
+) -> None:
+    parser.add_argument("--schema-version", metavar="V", type=_number, help=meaning)
+
+
+def _number(text: str) -> int:
+    if _NUMBER.fullmatch(text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number in ASCII digits")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    if _SECONDS.fullmatch(text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return float(text)

@@ -1,0 +1,115 @@
+"""The entry point: words in, an exit code out, never a traceback.
+
+Nothing heavy is imported here; each verb is, when it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, cast
+
+from lastgood.cli import arguments, output
+from lastgood.cli.answer import Answer
+from lastgood.cli.arguments import Command
+from lastgood.cli.wording import fill, named
+from lastgood.errors import (
+    EXIT_INTERRUPTED,
+    DurabilityUnknownError,
+    LastgoodError,
+    StorageError,
+)
+
+_HOME: Final = {
+    "keys new": ("lastgood.cli.verbs.keys", "new"),
+    "save": ("lastgood.cli.verbs.checkpoints", "save"),
+    "load": ("lastgood.cli.verbs.checkpoints", "load"),
+    "list": ("lastgood.cli.verbs.inspect", "rows"),
+    "sessions": ("lastgood.cli.verbs.inspect", "sessions"),
+    "show": ("lastgood.cli.verbs.inspect", "show"),
+    "verify": ("lastgood.cli.verbs.verify", "verify"),
+}
+
+
+class _InterruptedError(LastgoodError):
+    """The person, or the machine, wants it to end."""
+
+    code = "interrupted"
+    exit_code = EXIT_INTERRUPTED
+    default_do = "Run the same command again"
+
+
+class _UnexpectedError(LastgoodError):
+    """A defect of lastgood, or a machine out of memory."""
+
+    code = "unexpected"
+    default_safe = "What was acknowledged before is durable, and nothing damaged is overwritten"
+    default_do = "Run it again with LASTGOOD_DEBUG=1 to see where, and report that"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Args:
+        argv: The words after the program's name; None: those of the process.
+    """
+    words = sys.argv[1:] if argv is None else list(argv)
+    # Until the words are understood, a document is promised if it was asked for anywhere.
+    command = Command(
+        verb=cast("arguments.Verb", ""), root="", keys="", json="yes" if "--json" in words else "no"
+    )
+    try:
+        command = arguments.parse(words)
+        return _print(command, _verb(command)(command))
+    except SystemExit as leave:  # --help, --version
+        return leave.code if isinstance(leave.code, int) else 0
+    except KeyboardInterrupt:
+        return _stopped(command, _interrupted(command))
+    except BrokenPipeError:
+        return StorageError.exit_code  # who closed the pipe knows; the exit code is for the rest
+    except LastgoodError as error:
+        return _stopped(command, error)
+    except Exception as error:
+        if os.environ.get("LASTGOOD_DEBUG") == "1":
+            raise
+        # Its text could hold anything, also what was stored, so only its type is named.
+        return _stopped(command, _UnexpectedError(f"Unexpected {type(error).__name__}"))
+
+
+def _verb(command: Command) -> Callable[[Command], Answer]:
+    module, name = _HOME[command.verb]
+    return cast("Callable[[Command], Answer]", getattr(importlib.import_module(module), name))
+
+
+def _interrupted(command: Command) -> LastgoodError:
+    if command.verb != "save":
+        return _InterruptedError("Interrupted")
+    return _InterruptedError(
+        "Interrupted",
+        safe=DurabilityUnknownError.default_safe,
+        do=DurabilityUnknownError.default_do,
+    )
+
+
+def _print(command: Command, answer: Answer) -> int:
+    if answer.error is not None:
+        fill(answer.error, session=command.session)
+    remarks = tuple(named(text, session=command.session) for text in answer.remarks)
+    output.show(replace(answer, remarks=remarks), verb=command.verb, machine=command.json)
+    return answer.exit_code
+
+
+def _stopped(command: Command, error: LastgoodError) -> int:
+    fill(error, session=command.session)
+    try:
+        output.show_error(error, verb=command.verb, machine=command.json)
+    except (LastgoodError, BrokenPipeError):
+        pass  # it was said on standard error, and the exit code says it
+    return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

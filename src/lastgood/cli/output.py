@@ -1,0 +1,122 @@
+"""Printing: the answer on standard output, what people should know on standard error.
+
+Nothing that came from a store, a file or the command line reaches a terminal unescaped (T12),
+and no locale can make printing fail: JSON is UTF-8 whatever the locale, and of everything else
+what the locale lacks is escaped.
+"""
+
+from __future__ import annotations
+
+import errno as errnos
+import sys
+from typing import Any, Final, Literal
+
+from lastgood.cli.answer import Answer, Table, envelope
+from lastgood.cli.wording import harmless, harmless_json
+from lastgood.errors import LastgoodError, StorageError
+
+_GAP: Final = "  "
+
+
+def show(answer: Answer, *, verb: str, machine: Literal["yes", "no"]) -> None:
+    """Print an answer; on return the system has taken all of it.
+
+    Raises:
+        StorageError: It has not.
+        BrokenPipeError: Nobody reads it any more.
+    """
+    if machine == "yes":
+        _write(_json(envelope(verb, answer)))
+    elif answer.data is not None:
+        _write(harmless_json(answer.data) + b"\n")
+    elif answer.text:
+        text = "".join(f"{_lines(part)}\n" for part in answer.text)
+        _write(text.encode(_encoding(), "backslashreplace"))
+    for remark in answer.remarks:
+        say(remark)
+    if answer.error is not None:
+        say(str(answer.error))
+
+
+def show_error(error: LastgoodError, *, verb: str, machine: Literal["yes", "no"]) -> None:
+    """Print an error that left no answer; errors as in ``show``."""
+    say(str(error))
+    if machine == "yes":
+        _write(_json(envelope(verb, Answer(document={}, exit_code=error.exit_code, error=error))))
+
+
+def say(text: str) -> None:
+    """Tell people something, as one line on standard error; never fails."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.write("lastgood: " + harmless(text) + "\n")
+            sys.stderr.flush()
+    except (OSError, ValueError):
+        sys.stderr = None  # the exit code still says it; nothing is tried again at exit
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    import orjson  # noqa: PLC0415  # not before it is needed: `lastgood --version` starts fast
+
+    return harmless_json(orjson.dumps(document)) + b"\n"
+
+
+def _lines(part: str | Table) -> str:
+    if isinstance(part, str):
+        return part
+    drawn = _drawn(part)
+    return _aligned(part) if drawn is None else drawn
+
+
+def _aligned(table: Table) -> str:
+    lines = [tuple(heading.upper() for heading in table.headings), *table.rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        _GAP.join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _drawn(table: Table) -> str | None:
+    """The table as rich draws it; None where there is no terminal, or no rich."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    try:
+        from rich.console import Console  # noqa: PLC0415  # an extra, and slow to load
+        from rich.table import Table as RichTable  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+    except ImportError:
+        return None
+    grid = RichTable()
+    for heading in table.headings:
+        grid.add_column(heading, overflow="fold")
+    for row in table.rows:
+        grid.add_row(*map(Text, row))  # as texts, so that nothing in them is markup
+    console = Console(file=sys.stdout, highlight=False)
+    with console.capture() as captured:
+        console.print(grid)
+    return captured.get().rstrip("\n")
+
+
+def _encoding() -> str:
+    return "utf-8" if sys.stdout is None else sys.stdout.encoding or "utf-8"
+
+
+def _write(data: bytes) -> None:
+    stream = sys.stdout
+    try:
+        if stream is None:
+            raise OSError(errnos.EBADF, "closed")
+        stream.buffer.write(data)
+        stream.buffer.flush()
+    except OSError as error:
+        # What is left in the buffer is not tried again at exit, where it would fail untyped.
+        sys.stdout = None
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise StorageError(
+            "The answer could not be written to standard output",
+            errno=error.errno or 0,
+            safe="The command itself was carried out",
+            do="See the result with: lastgood list SESSION",
+        ) from error

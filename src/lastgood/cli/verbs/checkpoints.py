@@ -1,0 +1,124 @@
+"""``save`` and ``load``: state in, state out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from lastgood.checkpoints import CheckpointStore
+from lastgood.cli import access, state_file
+from lastgood.cli.answer import Answer
+from lastgood.cli.arguments import Command
+from lastgood.cli.wording import cell
+from lastgood.errors import (
+    EXIT_SUPERSEDED,
+    UnknownSchemaError,
+    UnknownSessionError,
+    UsageError,
+    printable,
+)
+from lastgood.formats import canonical, names
+from lastgood.formats.checkpoint import Checkpoint
+from lastgood.formats.fingerprint import fingerprints
+from lastgood.formats.session import Program
+from lastgood.saving import SaveReceipt
+from lastgood.version import VERSION
+
+_PROGRAM: Final = Program("lastgood.cli", VERSION)
+
+
+def save(command: Command) -> Answer:
+    """Save a state, with the fingerprints that are known already and those that are given.
+
+    Everything that was given is judged before the session is taken. On return with exit code
+    0 it is durable.
+
+    Raises:
+        LastgoodError: As ``CheckpointStore.save``.
+    """
+    session = access.session_of(command)
+    given = fingerprints(command.effects)
+    draft = Checkpoint(names.sequence(command.sequence), None, given, command.schema_version)
+    if command.keys == "fd:0" and command.state == state_file.STDIN:
+        raise UsageError("Keys and state cannot both be read from standard input")
+    with access.store_of(command) as store:
+        state = state_file.read(command.state, limits=access.limits_of(command))
+        with store.checkpoints(
+            session, schema_version=command.schema_version, program=_PROGRAM
+        ) as checkpoints:
+            carried = _carried(checkpoints, draft.sequence)
+            new = [fingerprint for fingerprint in given if fingerprint not in set(carried)]
+            receipt = checkpoints.save(
+                replace(draft, state=state, fingerprints=(*carried, *new)),
+                milestone=command.milestone,
+            )
+            return _receipt(receipt, notices=checkpoints.notices)
+
+
+def load(command: Command) -> Answer:
+    """Load the state of the last good checkpoint, or of the one at ``--sequence``.
+
+    Raises:
+        UnknownSessionError: There is no such session, or it has no checkpoint yet.
+        LastgoodError: As ``CheckpointStore.load``; nothing else is loaded instead.
+    """
+    session = access.session_of(command)
+    with (
+        access.store_of(command) as store,
+        store.checkpoints(
+            session, mode="read", schema_version=command.schema_version
+        ) as checkpoints,
+    ):
+        latest = command.sequence is None
+        found = checkpoints.load_latest() if latest else checkpoints.load(command.sequence or 0)
+        if found is None:
+            raise UnknownSessionError(
+                f"Session {printable(session)} holds no checkpoint in {printable(store.location)}"
+            )
+        return Answer(
+            document={
+                "session": session,
+                "sequence": found.sequence,
+                "schemaVersion": found.schema_version,
+                "sideEffectFingerprints": list(found.fingerprints),
+                "state": found.state,
+            },
+            data=canonical.encode(found.state),
+            remarks=checkpoints.notices if command.verbose == "yes" else (),
+        )
+
+
+def _carried(checkpoints: CheckpointStore, sequence: int) -> tuple[str, ...]:
+    """The fingerprints that a save at ``sequence`` goes on from.
+
+    Those of the current checkpoint (I6); but a save at a lower sequence can only repeat what
+    is stored there (I3), or be superseded (I5), so it goes on from what is stored there.
+    """
+    current = checkpoints.current_sequence
+    if sequence >= current:
+        return checkpoints.fingerprints
+    try:
+        return tuple(checkpoints.load(sequence).fingerprints)
+    except (UsageError, UnknownSchemaError):
+        return ()  # not stored, or surely other content
+
+
+def _receipt(receipt: SaveReceipt, *, notices: tuple[str, ...]) -> Answer:
+    document = {
+        "session": receipt.session,
+        "sequence": receipt.sequence,
+        "status": receipt.status,
+        "durable": receipt.is_durable,
+        "digest": receipt.digest,
+        "revision": receipt.revision,
+        "manifestDigest": receipt.manifest_digest,
+    }
+    remarks = (*receipt.warnings, *notices)
+    if receipt.status == "superseded":
+        stale = (
+            f"Superseded: sequence {receipt.sequence} is lower than the current one. This state "
+            "was not stored and is not durable. Load the current one with: lastgood load SESSION."
+        )
+        return Answer(document=document, exit_code=EXIT_SUPERSEDED, remarks=(stale, *remarks))
+    line = f"{receipt.status}  {cell(receipt.session)}  sequence {receipt.sequence}"
+    return Answer(document=document, text=(f"{line}  digest {receipt.digest}",), remarks=remarks)

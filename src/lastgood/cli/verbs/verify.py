@@ -1,0 +1,145 @@
+"""``verify``: everything that is stored is read, and a verdict given. Nothing is changed (G8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lastgood.cli import access
+from lastgood.cli.answer import Answer, problem
+from lastgood.cli.arguments import Command
+from lastgood.cli.verbs.inspect import inspect, row_document
+from lastgood.cli.verdicts import worst, worst_code
+from lastgood.cli.wording import cell, fill, named
+from lastgood.errors import EXIT_GOOD, EXIT_LIMITED, LastgoodError, UsageError, printable
+from lastgood.formats import names
+from lastgood.inspection import ASSURANCE, Report
+from lastgood.store import SessionEntry, Store
+
+_NAMED = 3
+"""How many foreign files and leftovers are named without ``-v``."""
+
+
+def verify(command: Command) -> Answer:
+    """Verify the store's record, and one session or all; the exit code is the verdict's.
+
+    A check of a required level that cannot be made never gives 0.
+
+    Raises:
+        UnknownSessionError: There is no such session.
+        LastgoodError: The store itself cannot be believed.
+    """
+    session = None if command.session is None else access.session_of(command)
+    with access.store_of(command) as store:
+        if session is not None:
+            inspected = inspect(store, session)
+            reports = {names.directory(session): inspected.report}
+            return _answer(command, reports, remarks=inspected.notices)
+        reports = dict(_reports(store))
+        nothing = () if reports else (f"There are no sessions in {printable(store.location)}",)
+        return _answer(command, reports, remarks=(*nothing, *store.notices))
+
+
+def _answer(command: Command, reports: dict[str, Report], *, remarks: tuple[str, ...]) -> Answer:
+    for report in reports.values():
+        if report.error is not None:
+            fill(report.error, session=report.session)
+    code = worst_code(report.exit_code for report in reports.values())
+    text = ["store        verified"]
+    for directory, report in reports.items():
+        text += ["", *_lines(directory, report, command)]
+    if command.require != ASSURANCE:
+        code = EXIT_LIMITED if code == EXIT_GOOD else code
+        text += ["", f"level {command.require} was required: not checked, it needs a witness"]
+    return Answer(
+        document={
+            "store": "verified",
+            "required": command.require,
+            "sessions": [report_document(*found) for found in reports.items()],
+        },
+        text=tuple(text),
+        exit_code=code,
+        error=worst(report.error for report in reports.values()),
+        remarks=remarks,
+    )
+
+
+def _reports(store: Store) -> Iterator[tuple[str, Report]]:
+    """Directory and report of each session, by directory; what was never begun holds nothing."""
+    for entry in sorted(store.sessions(), key=lambda entry: entry.directory):
+        if entry.record is not None or entry.problem is not None:
+            yield entry.directory, _report(entry, store)
+
+
+def _report(entry: SessionEntry, store: Store) -> Report:
+    """As ``inspect``; what keeps a session from being read is its report's finding."""
+    name = entry.record.session if entry.record else ""
+    try:
+        if entry.record is None:
+            raise entry.problem or UsageError("It was never begun")
+        return inspect(store, entry.record.session).report
+    except LastgoodError as error:
+        return Report(session=name, error=error, findings=(str(error),))
+
+
+def report_document(directory: str, report: Report) -> dict[str, Any]:
+    """A report as a document; ``session`` is null where its record does not verify."""
+    current = report.selection.current if report.selection else None
+    return {
+        "session": report.session or None,
+        "directory": directory,
+        "verdict": report.verdict,
+        "exitCode": report.exit_code,
+        "sequence": None if current is None else current.sequence,
+        "assurance": report.assurance,
+        "skipped": list(report.skipped),
+        "error": problem(report.error),
+        "findings": _findings(report),
+        "notices": list(report.notices),
+        "checkpoints": [row_document(row) for row in report.rows],
+        "leftovers": [cell(name) for name in report.leftovers],
+        "foreign": [cell(name) for name in report.foreign],
+    }
+
+
+def _lines(directory: str, report: Report, command: Command) -> Iterator[str]:
+    """A report for people."""
+    current = report.selection.current if report.selection else None
+    sound = sum(row.is_verified for row in report.rows)
+    yield f"session      {cell(report.session)}"
+    if not report.session:
+        yield f"directory    {directory}"
+    yield f"verdict      {_verdict(report)}"
+    yield f"last good    {'none' if current is None else f'sequence {current.sequence}'}"
+    yield f"checkpoints  {sound} of {len(report.rows)} verified"
+    yield f"assurance    {report.assurance}"
+    for skipped in report.skipped:
+        yield f"not checked  {cell(skipped)}"
+    for finding in _findings(report):
+        yield f"finding      {finding}"
+    for notice in report.notices:
+        yield f"notice       {cell(notice)}"
+    yield from _files("leftover", report.leftovers, command)
+    yield from _files("foreign", report.foreign, command)
+
+
+def _findings(report: Report) -> list[str]:
+    return [named(finding, session=report.session) for finding in report.findings]
+
+
+def _verdict(report: Report) -> str:
+    meaning = {
+        "good": "good",
+        "new": "new: no checkpoint yet",
+        "recoverable": "recoverable: the next save finishes what was interrupted",
+        "stopped": "stopped: something stored cannot be believed",
+    }
+    return meaning[report.verdict]
+
+
+def _files(what: str, found: tuple[str, ...], command: Command) -> Iterator[str]:
+    shown = found if command.verbose == "yes" else found[:_NAMED]
+    for name in shown:
+        yield f"{what:<11}  {cell(name)}"
+    if len(found) > len(shown):
+        yield f"{what:<11}  and {len(found) - len(shown)} more; see them with -v"
