@@ -150,6 +150,18 @@ class CheckpointStore:
         return self._lease.manifest.epoch
 
     @property
+    def current_sequence(self) -> int:
+        """The sequence of the current checkpoint, 0 before the first.
+
+        Raises:
+            PolicyError: This handle only reads.
+            LastgoodError: The session had to be taken again, and could not be.
+        """
+        with self._handle.held():
+            current = self._owned().current
+            return current.sequence if current else 0
+
+    @property
     def fingerprints(self) -> tuple[str, ...]:
         """Those of the current checkpoint, in their order: what the next save must hold (I6).
 
