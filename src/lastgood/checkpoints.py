@@ -28,6 +28,7 @@ from lastgood.errors import (
     NotStoredError,
     PolicyError,
     StateError,
+    StorageError,
     UnknownSchemaError,
     UsageError,
 )
@@ -44,7 +45,7 @@ from lastgood.place import find
 from lastgood.pruning import Pruned, prune
 from lastgood.reading import Reading
 from lastgood.rules.retention import Retention
-from lastgood.rules.selection import NOTHING
+from lastgood.rules.selection import MISSING, NOTHING
 from lastgood.saving import SaveReceipt
 from lastgood.storage.interface import OwnedStorage, StorageRoot
 from lastgood.storage.mounts import NetworkFileSystem
@@ -248,6 +249,10 @@ class CheckpointStore:
         """
         names.sequence(sequence)
         scope = self._place.scope(self._scope.session, schemas=None)
+        unknown = UsageError(
+            f"Sequence {sequence} is not stored", do="See what there is with: lastgood list SESSION"
+        )
+        missing: LastgoodError = unknown
         for _ in range(_LOADS):
             storage = self._reading_storage()
             if storage is None:
@@ -265,9 +270,8 @@ class CheckpointStore:
                     raise DamagedError("it is not the one that the manifest names", name=name)
                 return self._believed(reading.bodies[sequence].checkpoint, name)
             # Gone since it was chosen: pruned, or moved to the archive meanwhile. Look again.
-        raise UsageError(
-            f"Sequence {sequence} is not stored", do="See what there is with: lastgood list SESSION"
-        )
+            missing = DamagedError(MISSING, name=name) if sequence in kept else unknown
+        raise missing
 
     def check(self) -> Report:
         """Read and verify everything of this session; raises nothing that it can report.
@@ -275,9 +279,13 @@ class CheckpointStore:
         Raises:
             BusyError: A writer kept moving the session.
         """
-        storage = self._reading_storage()
+        try:
+            storage = self._reading_storage()
+        except (DamagedError, StorageError) as error:
+            # What stands in the directory's place is a finding as any other (T7).
+            return Report(session=self.session, error=error, findings=(str(error),))
         if storage is None:
-            return Report(session=self._scope.session, selection=NOTHING)
+            return Report(session=self.session, selection=NOTHING)
         return inspect(self._place.scope(self.session, schemas=None), storage, clock=self._clock)
 
     def verify(self) -> Report:
