@@ -186,6 +186,22 @@ def _join_twin(target: Path) -> None:
         os.link(pointer, target)
 
 
+def picture(place: Path) -> dict[str, tuple[int, ...] | bytes | str]:
+    """Every name below ``place`` with kind, mode, owner, links, inode, mtime, and its bytes."""
+    found: dict[str, tuple[int, ...] | bytes | str] = {}
+    for path in [place, *sorted(place.rglob("*"))]:
+        status = path.lstat()
+        name = str(path.relative_to(place))
+        found[name] = (
+            status.st_mode, status.st_uid, status.st_nlink, status.st_ino, status.st_mtime_ns,
+        )  # fmt: skip
+        if path.is_symlink():
+            found[name + " ->"] = str(path.readlink())
+        elif path.is_file():
+            found[name + " holds"] = path.read_bytes()
+    return found
+
+
 def in_memory(tree: Mapping[str, bytes]) -> MemoryRoot:
     """A tree as a store in memory; the pointer and its number are two files there."""
     root = MemoryRoot(clock=SteadyClock())

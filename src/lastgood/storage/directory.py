@@ -6,7 +6,7 @@ to is judged by ``fstat`` of what was opened, never by a look at the name before
 
 * A session's directory: a directory, ours, no bits for group and others.
 * The store's root: a directory, ours or root's, not writable for group and others.
-* A file: regular, of the owner of its directory, no bits for group and others.
+* A file: regular, of the owner of its directory, no bits but its owner's.
 
 *Ours* is the effective user. Root may read, and only read, what somebody else owns, if
 the directory and all files in it have that one owner.
@@ -49,6 +49,8 @@ Role = Literal["root", "session"]
 # a symlink, a directory, something below a file, a socket or a FIFO without a reader.
 _NOT_WHAT_IT_SHOULD_BE = {errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO, errno.ENODEV}
 _GROUP_AND_OTHERS = 0o077
+_NOT_PRIVATE = 0o7077
+"""Of a file: no writer of ours gives set-user-id, set-group-id or sticky bits either."""
 _WRITABLE_BY_OTHERS = 0o022
 
 
@@ -249,9 +251,9 @@ class Directory:
             raise DamagedError(
                 f"it belongs to user {status.st_uid}, not to user {self.owner}", name=name
             )
-        if status.st_mode & _GROUP_AND_OTHERS:
+        if status.st_mode & _NOT_PRIVATE:
             raise DamagedError(
-                f"its mode is {stat.S_IMODE(status.st_mode):04o}, others may read or change it",
+                f"its mode is {stat.S_IMODE(status.st_mode):04o}, which gives others a right to it",
                 name=name,
                 do=mend("600", f"{self.label}/{name}"),
             )
