@@ -181,10 +181,16 @@ class _Inspection:
 
     def _stored(self, evidence: Evidence, newest: Manifest | None) -> Iterator[Row]:
         roles = _roles(newest)
-        for sequence in evidence.sequences:
+        for sequence in sorted({*evidence.sequences, *roles}):
+            name = names.checkpoint(sequence)
             above: Role = "published" if sequence in evidence.verified else "leftover"
             role, entry, label = roles.get(sequence, (above, None, ""))
-            yield from self._row(names.checkpoint(sequence), sequence, role, entry, label)
+            if sequence in evidence.sequences:
+                yield from self._row(name, sequence, role, entry, label)
+                continue
+            missing = DamagedError(selection.MISSING, name=name)
+            self._errors.append(missing)
+            yield Row(name=name, sequence=sequence, role=role, label=label, problem=missing.what)
 
     def _archived(self, listed: Iterable[str]) -> Iterator[Row]:
         parsed = {name: names.parse(_leaf(name)) for name in listed}

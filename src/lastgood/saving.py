@@ -247,6 +247,9 @@ def _publish(lease: Lease, name: str, sequence: int, record: list[bytes]) -> tup
     try:
         try:
             lease.storage.create(name, record)
+        except FencedError:
+            lease.fenced = True
+            raise
         except ConflictError:
             aside = _set_aside(lease, name, sequence)
             lease.storage.create(name, record)
@@ -268,12 +271,14 @@ def _set_aside(lease: Lease, name: str, sequence: int) -> str:
         FencedError: It is a newer owner's.
         LastgoodError: It does not verify: then it is damage, and stays where it is.
     """
+    limits = lease.scope.limits
+    # Read before it is judged: a newer owner may replace it by its own at any moment, and only
+    # these bytes may be moved (F13).
+    data = lease.storage.read(name, max_bytes=limits.record_bytes(limits.payload_bytes))
     if _stored(lease, sequence).epoch >= lease.manifest.epoch:
         lease.fenced = True
         raise FencedError(f"{name} was written by another owner of this session")
     lease.confirm()
-    limits = lease.scope.limits
-    data = lease.storage.read(name, max_bytes=limits.record_bytes(limits.payload_bytes))
     aside = names.fenced(name, lease.owner.entropy(names.TOKEN_BYTES))
     lease.storage.set_aside(name, aside, expected=data)
     return aside
@@ -290,7 +295,8 @@ def _stored(lease: Lease, sequence: int) -> CheckpointHeader:
 
 def _check_milestones(lease: Lease, snap: Snapshot) -> None:
     limit = lease.scope.limits.milestones
-    if snap.milestone is not None and len(lease.manifest.milestones) >= limit:
+    held = {m.entry.sequence for m in lease.manifest.milestones}
+    if snap.milestone is not None and len(held | {snap.checkpoint.sequence}) > limit:
         raise LimitError(
             f"The session has {limit} milestones already",
             do="Release milestones with CheckpointStore.prune(release=...)",

@@ -48,6 +48,8 @@ from lastgood.formats.session import SessionRecord
 
 _Record = TypeVar("_Record")
 
+MISSING: Final = "it is missing, and the newest manifest names it"
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -270,7 +272,7 @@ def _check_named(evidence: Evidence, newest: Manifest) -> None:
 
 def _check_exists(evidence: Evidence, entry: Entry) -> None:
     if entry.sequence not in evidence.sequences:
-        raise DamagedError("it is missing, and the newest manifest names it", name=entry.name)
+        raise DamagedError(MISSING, name=entry.name)
 
 
 def _newer(evidence: Evidence, newest: Manifest) -> tuple[Entry | None, tuple[str, ...]]:
