@@ -363,7 +363,7 @@ def _link(files: dict[str, bytes], source: str, target: str) -> None:
 
 def _newest(files: dict[str, bytes]) -> int:
     """The highest revision that has a number."""
-    parsed = (names.parse(name) for name in files)
+    parsed = (names.parse(name) for name in files if not name.startswith(_ARCHIVED))
     return max(
         (found.number for found in parsed if found and found.kind is names.Kind.MANIFEST),
         default=0,
