@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lastgood.errors import DamagedError, FencedError, LastgoodError, LockedError, StorageError
+from lastgood.storage.filesystem import OsFileSystem
 from lastgood.storage.lock import HOLDER_BYTES
 from lastgood.storage.posix import PosixStorage
 from tests.storage.places import SESSION, in_child, open_session
@@ -276,6 +277,30 @@ def test_a_deleted_lock_file_does_not_make_two_holders(
         check(is_locked(tmp_path), "a second holder beside the first")
         with pytest.raises(FencedError, match="deleted or replaced"):
             session.confirm_held()
+
+
+def test_a_lock_file_replaced_before_it_is_locked_is_taken_anew(tmp_path: Path) -> None:
+    """backends 4: a lock on a file that has lost its name excludes nobody; the new one is taken.
+
+    Method: replace the lock file between its open and its flock.
+    """
+    lock = tmp_path / SESSION / "lock"
+    replaced: list[int] = []
+
+    class Replacing(OsFileSystem):
+        def flock(self, fd: int, operation: int) -> None:
+            if not replaced:
+                replaced.append(lock.stat().st_ino)
+                lock.rename(lock.with_name("old"))  # kept, so that the number is not used again
+                lock.touch(0o600)
+            super().flock(fd, operation)
+
+    session = open_session(tmp_path, filesystem=Replacing())
+    session.acquire(timeout_s=5)
+    check(lock.stat().st_ino != replaced[0], "the lock file was not replaced")
+    session.confirm_held()
+    check(is_locked(tmp_path), "the new lock file is free")
+    session.close()
 
 
 def test_a_moved_directory_fences_its_holder(tmp_path: Path) -> None:
