@@ -13,18 +13,10 @@ from itertools import combinations
 import pytest
 
 from tests.security import oracles
+from tests.security.rules import contents
 from tests.support import trees
 from tests.support.check import check, check_equal
 from tests.support.trees import Tree
-
-
-def _contents() -> dict[bytes, str]:
-    """Every content that was ever in the store, with where it comes from."""
-    found: dict[bytes, str] = {}
-    for time, tree in enumerate(trees.history()):
-        for path in trees.files(tree):
-            found.setdefault(tree[path], f"{path} of time {time}")
-    return found
 
 
 @pytest.mark.parametrize("name", [*trees.FILES, "store.json"])
@@ -37,7 +29,7 @@ def test_file_replaced_by_any_other_of_any_session_and_time_is_not_believed(name
     """
     path = name if name == trees.STORE else f"nightly/{name}"
     final, count = trees.final(), Counter[str]()
-    for data, source in _contents().items():
+    for data, source in contents().items():
         if data == final[path]:
             continue
         outcome = oracles.stands(final | {path: data}, f"{path} replaced by {source}")
@@ -46,23 +38,6 @@ def test_file_replaced_by_any_other_of_any_session_and_time_is_not_believed(name
         count[outcome] += 1
     print(f"{path} replaced by another: {dict(count)}")
     check(count.total() >= 15, f"only {count.total()} replacements")
-
-
-@pytest.mark.parametrize("planted", ["checkpoint-000005.json", "checkpoint-000099.json",
-                                     "manifest-000002.json", "manifest-000005.json"])  # fmt: skip
-def test_valid_record_under_a_name_of_its_own_is_not_believed(planted: str) -> None:
-    """G6, name equals content: a copy under a free name stops, or is told as a leftover.
-
-    Method: each content that ever was, under four names that the store does not have. Only a
-    content that once had this name may be a leftover, which lineage does not name.
-    """
-    for data, source in _contents().items():
-        tree = trees.final() | {f"nightly/{planted}": data}
-        outcome = oracles.stands(tree, f"{planted} holds {source}")
-        own = source.startswith(f"nightly/{planted}")
-        root = trees.in_memory(tree)
-        reported = trees.read(root).reported
-        check(own or reported in {2, 3, 4, 5}, f"{planted} <- {source}: {outcome}, {reported}")
 
 
 @pytest.mark.slow
