@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,38 +14,10 @@ from lastgood.errors import DamagedError, FencedError, LastgoodError, LockedErro
 from lastgood.storage.filesystem import OsFileSystem
 from lastgood.storage.lock import HOLDER_BYTES
 from lastgood.storage.posix import PosixStorage
-from tests.storage.places import SESSION, in_child, open_session
+from tests.storage.lock_holders import holder, is_locked
+from tests.storage.places import SESSION, open_session
 from tests.support.check import check, check_equal
 from tests.support.faulty import Calls, Fault, faulty, system_error
-
-_HOLDER = """
-import sys
-from lastgood.storage.posix import PosixRoot
-session = PosixRoot(sys.argv[1]).session(sys.argv[2], access="write")
-session.acquire(timeout_s=10)
-session.note_holder("the other process")
-{then}
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def holder(place: Path, *, then: str = "") -> Iterator[subprocess.Popen[str]]:
-    """Another process that holds the session until it is killed."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", _HOLDER.format(then=then), str(place), SESSION],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        if process.stdout is None or process.stdout.readline() != "held\n":
-            raise RuntimeError("the holder did not start")
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @pytest.fixture
@@ -61,18 +29,6 @@ def session(tmp_path: Path) -> Iterator[PosixStorage]:
     held.close()
 
 
-def is_locked(place: Path) -> bool:
-    """Whether another handle is refused."""
-    other = open_session(place)
-    try:
-        other.acquire(timeout_s=0)
-    except LockedError:
-        return True
-    finally:
-        other.close()
-    return False
-
-
 def test_another_process_is_told_who_holds_the_session(tmp_path: Path) -> None:
     """R1: the error carries what the holder wrote, and nothing was changed."""
     with holder(tmp_path):
@@ -81,83 +37,6 @@ def test_another_process_is_told_who_holds_the_session(tmp_path: Path) -> None:
             contender.acquire(timeout_s=0.05)
         check_equal(raised.value.holder, "the other process", "the holder")
         contender.close()
-
-
-def test_a_killed_holder_frees_the_session_at_once(tmp_path: Path) -> None:
-    """R1: the lock dies with its process; what it wrote of itself holds nobody up.
-
-    Method: SIGKILL, then acquire without waiting for more than the kernel needs.
-    """
-    with holder(tmp_path) as process:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        check(not is_locked(tmp_path), "the lock outlived its process")
-
-
-@pytest.mark.parametrize("closing", ["True", "False"])
-def test_a_tool_started_by_the_holder_does_not_keep_the_lock(tmp_path: Path, closing: str) -> None:
-    """C5-04: descriptors close on exec, whatever the caller asks of subprocess."""
-    then = (
-        "import subprocess, os\n"
-        f"tool = subprocess.Popen(['sleep', '60'], close_fds={closing}, "
-        "stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)\n"
-        "print(tool.pid, file=open(sys.argv[1] + '/pid', 'w'))"
-    )
-    with holder(tmp_path, then=then) as process:
-        process.kill()
-        process.wait()
-        tool = int((tmp_path / "pid").read_text())
-        try:
-            os.kill(tool, 0)  # it lives
-            check(not is_locked(tmp_path), "a tool inherited the lock")
-        finally:
-            os.kill(tool, signal.SIGKILL)
-
-
-def test_a_forked_child_that_outlives_the_holder_does_not_keep_the_lock(tmp_path: Path) -> None:
-    """C5-04: the child closes its copies of the lock before anything else."""
-    then = (
-        "import os, time\n"
-        "child = os.fork()\n"
-        "if child == 0:\n    os.close(0); os.close(1); time.sleep(60); os._exit(0)\n"
-        "print(child, file=open(sys.argv[1] + '/pid', 'w'))"
-    )
-    with holder(tmp_path, then=then) as process:
-        process.kill()
-        process.wait()
-        child = int((tmp_path / "pid").read_text())
-        try:
-            check(not is_locked(tmp_path), "a forked child kept the lock")
-        finally:
-            os.kill(child, signal.SIGKILL)
-
-
-def test_a_forked_child_never_frees_its_parents_lock(tmp_path: Path, session: PosixStorage) -> None:
-    """C5-02: whatever a child does with the handle, the parent still holds the session.
-
-    Method: the child releases, closes and deletes the handle; a third handle contends.
-    """
-    for work in (session.release, session.close, lambda: None):
-        check_equal(in_child(work), "returned", "the child")
-        check(is_locked(tmp_path), "a child freed the lock of its parent")
-        session.confirm_held()
-
-
-def test_a_forked_child_cannot_use_the_handle(tmp_path: Path, session: PosixStorage) -> None:
-    """T11: in a child every change is FencedError, and so is the proof of ownership."""
-    session.create("name", [b"x"])
-    for what, work in {
-        "confirm": session.confirm_held,
-        "acquire": lambda: session.acquire(timeout_s=0),
-        "create": lambda: session.create("other", [b""]),
-        "swap": lambda: session.swap([b""], expected=0),
-        "append": lambda: session.append("name", b""),
-        "delete": lambda: session.delete("name"),
-        "settle": lambda: session.settle(0, number_missing=False, pointer_behind=False),
-    }.items():
-        said = in_child(work)
-        check(said.startswith("FencedError"), f"{what} in a child: {said}")
-    check_equal(session.read("name", max_bytes=9), b"x", "the parent's file")
 
 
 def test_threads_of_one_process_exclude_each_other(tmp_path: Path) -> None:
