@@ -9,6 +9,8 @@ from tests.storage.places import SESSION, open_session
 from tests.support.check import check, check_equal
 from tests.support.faulty import Calls, faulty
 
+CHANGING = {"fsync", "fdatasync", "writev", "pwrite", "link", "rename", "unlink", "mkdir"}
+
 
 def _shown(calls: Calls) -> list[str]:
     return [re.sub(r"\.[0-9a-f]{16}\.tmp", ".RANDOM.tmp", call) for call in calls.subjects]
@@ -84,8 +86,7 @@ def test_create_and_swap_cost_four_fsyncs_and_reading_none(tmp_path: Path) -> No
     session.read("manifest.json", max_bytes=9)
     list(session.stream("manifest.json", max_bytes=9))
     session.list()
-    changing = {"fsync", "fdatasync", "writev", "pwrite", "link", "rename", "unlink", "mkdir"}
-    check(not changing & set(calls.made), f"reading called {calls.made}")
+    check(not CHANGING & set(calls.made), f"reading called {calls.made}")
     session.close()
 
 
@@ -149,3 +150,41 @@ def test_short_writes_go_on(tmp_path: Path) -> None:
         session.append("name", b"lmnop")
         check_equal(session.read("name", max_bytes=99), b"abcdefghijklmnop", "what was written")
         session.close()
+
+
+def test_a_record_is_durable_in_the_archive_before_it_leaves(tmp_path: Path) -> None:
+    """G3: between any two calls it is in one place at least, and on the medium in one.
+
+    Method: record the changing calls of archiving and of setting aside, first and second time.
+    """
+    calls = Calls()
+    session = open_session(tmp_path, filesystem=faulty(calls))
+    for number, first in ((1, ["mkdir archive", "fsync"]), (2, [])):
+        name = f"checkpoint-{number:06d}.json"
+        session.create(name, [b"x"])
+        calls.begin()
+        session.archive(name)
+        changing = [call for call in calls.subjects if call.split()[0] in CHANGING]
+        expected = [*first, f"link {name} {name}", "fsync", f"unlink {name}"]
+        check_equal(changing, expected, "calls of archiving")
+    session.create("checkpoint-000003.json", [b"x"])
+    calls.begin()
+    session.set_aside("checkpoint-000003.json", "fenced", expected=b"x")
+    changing = [call for call in calls.subjects if call.split()[0] in CHANGING]
+    expected = ["rename checkpoint-000003.json fenced", "fsync", "fsync"]
+    check_equal(changing, expected, "calls of setting aside")
+    session.close()
+
+
+def test_rewriting_writes_before_it_syncs(tmp_path: Path) -> None:
+    """R1: pages that a dead process failed to sync are made dirty again, then synced.
+
+    Method: record the calls of a rewrite after its comparison.
+    """
+    calls = Calls()
+    session = open_session(tmp_path, filesystem=faulty(calls))
+    session.create("name", [b"x"])
+    calls.begin()
+    session.rewrite("name", b"x")
+    check_equal(calls.made[-3:], ["pwrite", "fsync", "close"], "the last calls of a rewrite")
+    session.close()
