@@ -32,7 +32,9 @@ from lastgood.errors import (
     DurabilityUnknownError,
     FencedError,
     LastgoodError,
+    NotStoredError,
     PolicyError,
+    RollbackDetectedError,
     printable,
 )
 from lastgood.formats import manifest, names, session
@@ -80,6 +82,7 @@ class Lease:
         previous: Header of the generation before it.
         fingerprints: The current checkpoint's, in their order.
         notices: What was found when it was taken.
+        attempt: Id of the last claim by which this handle tried to go on after ``over``.
         over: An unfinished save: take the session again before writing (R1).
         fenced: Somebody else owns the session; nothing can be written any more.
     """
@@ -92,6 +95,7 @@ class Lease:
     previous: CheckpointHeader | None
     fingerprints: tuple[str, ...]
     notices: tuple[str, ...] = ()
+    attempt: str = ""
     over: bool = False
     fenced: bool = False
 
@@ -185,6 +189,7 @@ def take(scope: Scope, storage: OwnedStorage, *, owner: Owner, after: Lease | No
     Raises:
         LockedError: Another process holds it.
         FencedError: Another owner took it since ``after`` ended.
+        RollbackDetectedError: What ``after`` made is gone.
         PolicyError: The session has an event log, so checkpoints alone may not move it.
         LastgoodError: What is there cannot be believed, or cannot be made durable.
     """
@@ -197,22 +202,41 @@ def take(scope: Scope, storage: OwnedStorage, *, owner: Owner, after: Lease | No
         storage.persist()
         # R3
         found = choose(scope, storage, clock=owner.clock)
-        if after is not None and _epoch(found) > after.manifest.epoch:
-            raise FencedError("Another owner took the session since the last save failed")
+        if after is not None:
+            _recognise(after, found)
         try:
             if found.session is None:
                 _make_session(scope, storage, owner)
                 continue
             if found.session.log is not None:
                 raise PolicyError("The session has an event log; open it as a session")
-            return _bind(scope, storage, owner, found)
+            return _bind(scope, storage, owner, found, after=after)
         except ConflictError:
             # Another owner, in spite of the lock, was faster: look again (R1).
             continue
     raise BusyError(f"Other owners kept taking session {printable(scope.session)}")
 
 
-def _bind(scope: Scope, storage: OwnedStorage, owner: Owner, found: Survey) -> Lease:
+def _recognise(after: Lease, found: Survey) -> None:
+    """Return only if the newest revision is one that this handle made, or began to make (R1).
+
+    Raises:
+        FencedError: Another owner made it.
+        RollbackDetectedError: It is older than one that this handle made.
+    """
+    made, newest = after.manifest, found.selection.manifest
+    if newest is None or newest.revision < made.revision:
+        raise RollbackDetectedError(f"Revision {made.revision}, made by this handle, is gone")
+    if newest.epoch > made.epoch:
+        # Taking the session again may itself have failed, after its claim took effect.
+        if newest.operations[-1:] != (after.attempt,):
+            raise FencedError("Another owner took the session since the last save failed")
+        after.manifest = newest
+
+
+def _bind(
+    scope: Scope, storage: OwnedStorage, owner: Owner, found: Survey, *, after: Lease | None
+) -> Lease:
     """R4: finish, then claim.
 
     Raises:
@@ -240,6 +264,8 @@ def _bind(scope: Scope, storage: OwnedStorage, owner: Owner, found: Survey) -> L
         milestones=base.milestones if base else (),
         owner=owner,
     )
+    if after is not None:
+        after.attempt = claim.operations[-1]
     claimed = _swap(claim, scope, storage)
     storage.note_holder(_holder(claimed.epoch, owner))
     current = chosen.current
@@ -265,9 +291,15 @@ def _adopt(storage: OwnedStorage, name: str, scope: Scope) -> None:
 
     A failed fsync of a dead process leaves pages that look clean and are not on disk, so
     the bytes are written again, unchanged.
+
+    Raises:
+        ConflictError: They changed or went: another owner moved the session on.
     """
-    data = storage.read(name, max_bytes=scope.limits.record_bytes(scope.limits.payload_bytes))
-    storage.rewrite(name, data)
+    try:
+        data = storage.read(name, max_bytes=scope.limits.record_bytes(scope.limits.payload_bytes))
+        storage.rewrite(name, data)
+    except NotStoredError as error:
+        raise ConflictError(f"{name} went since it was chosen") from error
 
 
 def _make_session(scope: Scope, storage: OwnedStorage, owner: Owner) -> None:

@@ -122,11 +122,13 @@ def read_store(
         LastgoodError: It cannot be read.
     """
     records = root.records()
-    try:
-        data = records.read(names.STORE, max_bytes=store.MAX_BYTES)
-    except NotStoredError:
-        if next(session_directories(root), None) is not None:
-            raise DamagedError("it is missing beside sessions", name=names.STORE) from None
+    data = _bytes_of_store(records)
+    if data is None and next(session_directories(root), None) is not None:
+        # Another process may have made both since; a session is made after store.json only.
+        data = _bytes_of_store(records)
+        if data is None:
+            raise DamagedError("it is missing beside sessions", name=names.STORE)
+    if data is None:
         return None
     try:
         return store.decode(
@@ -140,6 +142,13 @@ def read_store(
         if _kids_of_sessions(root) <= {seal.peek_kid(data)}:
             raise
         raise DamagedError("a key id that no session has", name=names.STORE) from error
+
+
+def _bytes_of_store(records: Storage) -> bytes | None:
+    try:
+        return records.read(names.STORE, max_bytes=store.MAX_BYTES)
+    except NotStoredError:
+        return None
 
 
 def session_directories(root: StorageRoot) -> Iterator[str]:

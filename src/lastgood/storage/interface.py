@@ -40,6 +40,7 @@ class Storage(Protocol):
 
         Raises:
             ConflictError: The name exists. Nothing was changed.
+            FencedError: Another owner took the session meanwhile. Nothing was changed.
             DurabilityUnknownError: The name holds these bytes, or cannot be read; they may be
                 ours, and they may not survive.
             StorageError: Nothing was changed, no temporary is left.

@@ -10,8 +10,9 @@
 
 An error of steps 1 to 4 is definite: the temporary is removed, nothing has changed. An
 error of step 5 is resolved by a read: a name that holds other bytes or none is a definite
-refusal, one that holds ours, or cannot be read, is an unknown outcome. An error of steps 6
-and 7 is an unknown outcome. Nothing is fsynced again after an error: the second fsync of
+refusal, one that holds ours, or cannot be read, is an unknown outcome. If the temporary is
+gone, a newer owner has swept it: this one is fenced (F13). An error of steps 6 and 7 is an
+unknown outcome. Nothing is fsynced again after an error: the second fsync of
 an inode reports what the first has hidden (C6-04). What a kill leaves behind is a
 temporary, which only the owner sweeps.
 """
@@ -25,6 +26,7 @@ from collections.abc import Sequence
 from lastgood.errors import (
     ConflictError,
     DurabilityUnknownError,
+    FencedError,
     LastgoodError,
     StorageError,
     printable,
@@ -57,6 +59,7 @@ def create(directory: Directory, name: str, data: Sequence[bytes], *, random: by
 
     Raises:
         ConflictError: The name exists and holds other bytes; nothing was changed.
+        FencedError: Another owner removed the temporary; nothing was changed.
         DurabilityUnknownError: The name holds these bytes, or that cannot be known.
         StorageError: Nothing was changed, no temporary is left.
     """
@@ -106,6 +109,7 @@ def link_new(directory: Directory, temporary: str, name: str, data: Sequence[byt
 
     Raises:
         ConflictError: It exists and holds other bytes than ``data``.
+        FencedError: ``temporary`` is gone: another owner, who swept it, has the session.
         DurabilityUnknownError: It holds ``data`` in spite of an error, or cannot be read.
         StorageError: It was not published.
     """
@@ -166,6 +170,8 @@ def _resolved(
         return DurabilityUnknownError(doing, errno=number)
     if number == errno.EEXIST:
         return ConflictError(f"{printable(name)} exists already, with other content")
+    if number == errno.ENOENT:
+        return FencedError(f"Another owner removed {printable(name)} before it was published")
     advice = None
     if number in _NO_HARD_LINKS:
         advice = "Put the store on a file system with hard links, which this one does not offer"

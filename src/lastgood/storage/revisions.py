@@ -134,6 +134,8 @@ def _not_pointed(error: OSError) -> DurabilityUnknownError:
             f"Mount the directory of the store, not the single file {names.POINTER} in it, and "
             "run the same save again"
         )
+    if error.errno == errno.ENOENT:  # swept: whoever did has the session by now (F13)
+        advice = "Another owner took the session meanwhile; open it again and load its newest"
     return DurabilityUnknownError(f"Replacing {names.POINTER}", errno=error.errno or 0, do=advice)
 
 
@@ -163,7 +165,10 @@ def _raise_pointer(directory: Directory, number: str, *, random: bytes) -> None:
     temporary = names.temporary(names.POINTER, random)
     try:
         with reported(f"Linking {number}"):
-            filesystem.link(number, temporary, source_fd=fd, target_fd=fd)
+            try:
+                filesystem.link(number, temporary, source_fd=fd, target_fd=fd)
+            except FileNotFoundError as error:
+                raise ConflictError(f"{number} was pruned while it was settled") from error
         _point(directory, temporary)
     finally:
         # A rename between two names of one inode does nothing and leaves both: if the pointer
