@@ -43,6 +43,11 @@ def store_of(command: Command) -> Store:
         raise UsageError(
             "No store was named", do="Name its directory with --root or in LASTGOOD_ROOT"
         )
+    if command.root.startswith("memory:"):
+        raise UsageError(
+            "A store in memory would end with this command",
+            do="Name a directory with --root or in LASTGOOD_ROOT",
+        )
     return open_store(
         command.root,
         keys=keyring_of(command),

@@ -34,6 +34,9 @@ _HOME: Final = {
 }
 
 
+_LAST_STANDARD_FD: Final = 2
+
+
 class _InterruptedError(LastgoodError):
     """The person, or the machine, wants it to end."""
 
@@ -63,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     try:
         command = arguments.parse(words)
+        _occupy_standard_descriptors()
         return _print(command, _verb(command)(command))
     except SystemExit as leave:  # --help, --version
         return leave.code if isinstance(leave.code, int) else 0
@@ -77,6 +81,22 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         # Its text could hold anything, also what was stored, so only its type is named.
         return _stopped(command, _UnexpectedError(f"Unexpected {type(error).__name__}"))
+
+
+def _occupy_standard_descriptors() -> None:
+    """Let no file of the store get the number of a standard stream that came closed.
+
+    What is written to standard error by number, by a key command or the interpreter, would
+    land in it.
+    """
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    from lastgood.storage.filesystem import OsFileSystem  # noqa: PLC0415  # rarely needed
+
+    filesystem = OsFileSystem()
+    while (fd := filesystem.open(os.devnull, os.O_RDWR)) <= _LAST_STANDARD_FD:
+        pass
+    filesystem.close(fd)
 
 
 def _verb(command: Command) -> Callable[[Command], Answer]:

@@ -16,6 +16,7 @@ from lastgood.cli.wording import harmless, harmless_json
 from lastgood.errors import LastgoodError, StorageError
 
 _GAP: Final = "  "
+_UNBOUNDED_CHARS: Final = 100_000
 
 
 def show(answer: Answer, *, verb: str, machine: Literal["yes", "no"]) -> None:
@@ -87,12 +88,17 @@ def _drawn(table: Table) -> str | None:
         from rich.text import Text  # noqa: PLC0415
     except ImportError:
         return None
-    grid = RichTable()
-    for heading in table.headings:
-        grid.add_column(heading, overflow="fold")
+    console = Console(file=sys.stdout, highlight=False)
+    grid = RichTable(*table.headings)
     for row in table.rows:
         grid.add_row(*map(Text, row))  # as texts, so that nothing in them is markup
-    console = Console(file=sys.stdout, highlight=False)
+    unbounded = console.options.update(width=_UNBOUNDED_CHARS)
+    if console.measure(grid, options=unbounded).maximum > console.width:
+        # Too wide: one line a value, so that a digest stays in one piece.
+        grid = RichTable(show_header=False)
+        for row in table.rows:
+            for heading, text in zip(table.headings, row, strict=True):
+                grid.add_row(heading, Text(text), end_section=heading == table.headings[-1])
     with console.capture() as captured:
         console.print(grid)
     return captured.get().rstrip("\n")
@@ -118,5 +124,5 @@ def _write(data: bytes) -> None:
             "The answer could not be written to standard output",
             errno=error.errno or 0,
             safe="The command itself was carried out",
-            do="See the result with: lastgood list SESSION",
+            do="See what is stored with: lastgood sessions",
         ) from error

@@ -20,6 +20,7 @@ import json
 import math
 import os
 import re
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -49,7 +50,7 @@ def read(name: str, *, limits: Limits, filesystem: FileSystem | None = None) -> 
     """Read the state from the file ``name``, or from standard input if that is ``-``.
 
     Raises:
-        UsageError: There is no such file, or standard input is a terminal.
+        UsageError: There is no such file, or standard input is a terminal or closed.
         StorageError: It cannot be read.
         LimitError: It is larger than a payload may be; no more than that was read.
         StateError: It is not JSON, or would not come back as it is; names line and column.
@@ -122,6 +123,8 @@ def _constant(word: str) -> JSON:
 
 def _bytes(name: str, *, max_bytes: int, filesystem: FileSystem) -> bytes:
     if name == STDIN:
+        if sys.stdin is None:
+            raise UsageError("Standard input is closed", do="Name a file with --state FILE")
         if os.isatty(_STDIN_FD):
             raise UsageError(
                 "The state would be read from standard input, which is a terminal",

@@ -30,7 +30,7 @@ _PROGRAM: Final = Program("lastgood.cli", VERSION)
 def save(command: Command) -> Answer:
     """Save a state, with the fingerprints that are known already and those that are given.
 
-    Everything that was given is judged before the session is taken. On return with exit code
+    Everything that was given is judged before the store is opened. On return with exit code
     0 it is durable.
 
     Raises:
@@ -41,18 +41,20 @@ def save(command: Command) -> Answer:
     draft = Checkpoint(names.sequence(command.sequence), None, given, command.schema_version)
     if command.keys == "fd:0" and command.state == state_file.STDIN:
         raise UsageError("Keys and state cannot both be read from standard input")
-    with access.store_of(command) as store:
-        state = state_file.read(command.state, limits=access.limits_of(command))
-        with store.checkpoints(
+    state = state_file.read(command.state, limits=access.limits_of(command))
+    with (
+        access.store_of(command) as store,
+        store.checkpoints(
             session, schema_version=command.schema_version, program=_PROGRAM
-        ) as checkpoints:
-            carried = _carried(checkpoints, draft.sequence)
-            new = [fingerprint for fingerprint in given if fingerprint not in set(carried)]
-            receipt = checkpoints.save(
-                replace(draft, state=state, fingerprints=(*carried, *new)),
-                milestone=command.milestone,
-            )
-            return _receipt(receipt, notices=checkpoints.notices)
+        ) as checkpoints,
+    ):
+        carried = _carried(checkpoints, draft.sequence)
+        new = set(given).difference(carried)
+        done = (*carried, *(fingerprint for fingerprint in given if fingerprint in new))
+        receipt = checkpoints.save(
+            replace(draft, state=state, fingerprints=done), milestone=command.milestone
+        )
+        return _receipt(receipt, notices=checkpoints.notices)
 
 
 def load(command: Command) -> Answer:
@@ -69,8 +71,10 @@ def load(command: Command) -> Answer:
             session, mode="read", schema_version=command.schema_version
         ) as checkpoints,
     ):
-        latest = command.sequence is None
-        found = checkpoints.load_latest() if latest else checkpoints.load(command.sequence or 0)
+        if command.sequence is None:
+            found = checkpoints.load_latest()
+        else:
+            found = checkpoints.load(command.sequence)
         if found is None:
             raise UnknownSessionError(
                 f"Session {printable(session)} holds no checkpoint in {printable(store.location)}"

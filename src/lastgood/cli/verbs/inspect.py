@@ -11,7 +11,7 @@ from lastgood.cli.arguments import Command
 from lastgood.cli.verdicts import worst
 from lastgood.cli.wording import cell, harmless_json
 from lastgood.errors import UsageError, printable
-from lastgood.formats import canonical
+from lastgood.formats import canonical, names
 from lastgood.formats.checkpoint import Checkpoint
 from lastgood.formats.session import Program
 from lastgood.inspection import Report, Row
@@ -170,9 +170,12 @@ def extra(command: Command, notices: tuple[str, ...]) -> tuple[str, ...]:
 def _wanted(command: Command, report: Report) -> Row:
     """The row that a command names, or the current one's."""
     current = report.selection.current if report.selection else None
-    if command.sequence is None and current is None:
+    if command.sequence is not None:
+        sequence: int = names.sequence(command.sequence)
+    elif current is not None:
+        sequence = current.sequence
+    else:
         raise UsageError(f"Session {printable(report.session)} holds no checkpoint yet")
-    sequence = command.sequence or (current.sequence if current else 0)
     for row in report.rows:
         if row.sequence == sequence:
             return row
