@@ -75,14 +75,14 @@ def test_a_path_is_resolved_once(fs: FakeFilesystem, given: str) -> None:
 
     Method: change the working directory after the store was named.
     """
-    fs.create_dir("/work/a")
-    os.chdir("/work")
+    fs.create_dir("/home/a")
+    os.chdir("/home")
     root = PosixRoot(given, filesystem=_FakeSafe())
     os.chdir("/")
     session = root.session(SESSION, access="write")
     session.create("name", [b"x"])
     check(os.path.isabs(root.location()), f"relative: {root.location()}")
-    expected = "/srv/store" if "srv" in given else "/work/store"
+    expected = "/srv/store" if "srv" in given else "/home/store"
     check_equal(root.location(), expected, "the location")
     check(os.path.exists(f"{expected}/{SESSION}/name"), "the file is elsewhere")
 
