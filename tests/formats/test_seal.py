@@ -223,12 +223,21 @@ def test_kid_of_a_key_that_did_not_seal_is_refused() -> None:
 
 
 @KINDS
-def test_peeking_tells_what_a_record_claims(kind: str) -> None:
-    """Enough to word a refusal: kid, kind and session, unauthenticated."""
-    data = records.record(kind)
+@pytest.mark.parametrize(
+    "text", ["nightly", '"', "\\", '\\"', 'a"b\\\\"', "naïve ☃ 😀", "\u2028", ","]
+)
+def test_peeking_tells_what_a_record_claims(
+    kind: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Enough to word a refusal: kid, kind and session, unauthenticated, and not parsed (T2).
+
+    Method: ids that JSON must escape, and a spy on the parser.
+    """
+    data = records.record(kind, text)
+    spy = Spy(monkeypatch)
     check_equal(seal.peek_kid(data), records.keyring().primary_kid, "kid")
-    claimed = "" if kind == "store" else records.SESSION
-    check_equal(seal.peek_claim(data), (kind, claimed), "claim")
+    check_equal(seal.peek_claim(data), (kind, "" if kind == "store" else text), "claim")
+    check_equal(spy.parsed, [], "what was parsed")
 
 
 @given(st.binary(max_size=400), st.integers(0, 600))

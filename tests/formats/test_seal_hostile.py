@@ -6,8 +6,10 @@ by every change, and everything in header and payload by records that were seale
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -153,6 +155,8 @@ def test_encryption_that_is_not_known_is_refused() -> None:
     for value in ("A256GCM", {}, {"alg": "A256GCM"}, False, 0, "", records.ABSENT):
         draft = records.draft("checkpoint").edited("header.encryption", value)
         check_equal(type(refusal("checkpoint", draft.record())), UnknownFormatError, f"{value!r}")
+        with pytest.raises(UnknownFormatError):  # the stream reads no field beside these
+            records.stream("checkpoint", [draft.record()])
 
 
 # --- header: its form and its set of fields -------------------------------------------------
@@ -258,9 +262,53 @@ def test_length_one_off_is_refused(kind: str) -> None:
 
 
 @KINDS
+def test_negative_length_makes_no_record_of_a_header_alone(kind: str) -> None:
+    """A record has three lines, whatever its header says (G6).
+
+    Method: length -1 and the hash of nothing, without a payload line, so that every sum is right.
+    """
+    draft = records.draft(kind).edited("header.length", -1)
+    draft = draft.edited("header.sha256", hashlib.sha256(b"").hexdigest())
+    first, header, _, _ = draft.record().split(b"\n")
+    data = first + b"\n" + header + b"\n"
+    error = refusal(kind, data)
+    check("has no length" in str(error), f"for another reason: {error}")
+    with pytest.raises(LastgoodError):
+        records.stream(kind, [data])
+
+
+@KINDS
+def test_stream_without_a_line_feed_is_given_up_at_the_limit(kind: str) -> None:
+    """An endless first line costs a bounded read (T8). Method: a stream that counts its chunks."""
+    taken = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield b"x" * 1_000
+
+    with pytest.raises(LastgoodError):
+        records.stream(kind, endless())
+    check(taken <= 10, f"{taken} chunks of 1,000 bytes were read")
+
+
+@KINDS
 @pytest.mark.parametrize(
     "value",
-    ["0" * 64, "F" * 64, "0" * 63, "", "٠" * 64, "é" * 64, None, 0, [], records.ABSENT],
+    [
+        "0" * 64,
+        "F" * 64,
+        "0" * 63,
+        "",
+        "٠" * 64,
+        "é" * 64,
+        "0" * 64 + "é",
+        None,
+        0,
+        [],
+        records.ABSENT,
+    ],
     ids=lambda value: "absent" if value is records.ABSENT else ascii(value)[:12],
 )
 def test_hash_that_is_not_the_payloads_is_refused(kind: str, value: object) -> None:
