@@ -128,7 +128,8 @@ def find(
         root = where
     if isinstance(root, PosixRoot):
         keys.check_outside(root.location())
-    return Place(root=root, keyring=keys, store_id=store_id or keys.store_id, limits=limits)
+    pinned = keys.store_id if store_id is None else store_id
+    return Place(root=root, keyring=keys, store_id=pinned, limits=limits)
 
 
 def _memory_root(text: str) -> MemoryRoot | None:
