@@ -61,13 +61,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Import a public name when it is first asked for."""
-    if name == "errors":
-        return importlib.import_module("lastgood.errors")
-    if name not in _HOME:
-        raise AttributeError(f"module 'lastgood' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+if not TYPE_CHECKING:  # else a type checker would take every misspelt name for one of ours
+
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first asked for."""
+        if name == "errors":
+            return importlib.import_module("lastgood.errors")
+        if name not in _HOME:
+            raise AttributeError(f"module 'lastgood' has no attribute {name!r}")
+        return getattr(importlib.import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:
