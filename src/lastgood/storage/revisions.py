@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from lastgood.errors import ConflictError, DurabilityUnknownError, StorageError, printable
 from lastgood.formats import names
@@ -82,15 +82,13 @@ def settle(
     """
     with reported("Looking for what an interrupted save left"):
         listed = [name for name, _ in directory.entries()]
-    newest = max(map(_number, listed), default=0)
-    if newest > revision:
-        raise ConflictError(f"Revision {newest} appeared while revision {revision} was settled")
+    _refuse_newer(max(map(_number, listed), default=0), revision)
     # Sweeping comes first: it takes from a paused writer what it would rename or link.
     swept = [_sweep(directory, name) for name in listed if names.is_temporary(name)]
     if number_missing:
-        _name_pointer(directory, names.manifest(revision))
+        _name_pointer(directory, revision, random=random)
     if pointer_behind:
-        _raise_pointer(directory, names.manifest(revision), random=random)
+        _raise_pointer(directory, revision, random=random)
     if swept or number_missing or pointer_behind:
         with unknown("Making what was settled durable"):
             directory.sync()
@@ -147,30 +145,54 @@ def _sweep(directory: Directory, name: str) -> str:
     return name
 
 
-def _name_pointer(directory: Directory, number: str) -> None:
+def _name_pointer(directory: Directory, revision: int, *, random: bytes) -> None:
     """Give the pointer's record its number, as the claim would have."""
-    try:
-        directory.filesystem.link(
-            names.POINTER, number, source_fd=directory.fd, target_fd=directory.fd
-        )
-    except FileExistsError as error:
-        raise ConflictError(f"{number} appeared while it was settled") from error
-    except OSError as error:
-        raise StorageError(f"Linking {number}", errno=error.errno or 0) from error
+    filesystem, fd, number = directory.filesystem, directory.fd, names.manifest(revision)
+    with _held(directory, names.POINTER, revision, random=random) as temporary:
+        try:
+            filesystem.link(temporary, number, source_fd=fd, target_fd=fd)
+        except FileExistsError as error:
+            raise ConflictError(f"{number} appeared while it was settled") from error
+        except OSError as error:
+            raise StorageError(f"Linking {number}", errno=error.errno or 0) from error
 
 
-def _raise_pointer(directory: Directory, number: str, *, random: bytes) -> None:
-    """Move the pointer onto the inode of ``number``."""
-    filesystem, fd = directory.filesystem, directory.fd
+def _raise_pointer(directory: Directory, revision: int, *, random: bytes) -> None:
+    """Move the pointer onto the inode of its number."""
+    with _held(directory, names.manifest(revision), revision, random=random) as temporary:
+        _point(directory, temporary)
+
+
+@contextlib.contextmanager
+def _held(directory: Directory, name: str, revision: int, *, random: bytes) -> Iterator[str]:
+    """Hold the record of ``revision`` by a temporary, and confirm that it still is the newest.
+
+    In this order, as in ``swap``: who is paused before the confirmation sees what came meanwhile
+    (the pointer never goes down), and who is paused after it is disarmed by the next owner's
+    sweep.
+
+    Raises:
+        ConflictError: Something newer than ``revision`` is there.
+        StorageError: It cannot be held.
+    """
     temporary = names.temporary(names.POINTER, random)
     try:
-        with reported(f"Linking {number}"):
+        with reported(f"Linking {printable(name)}"):
             try:
-                filesystem.link(number, temporary, source_fd=fd, target_fd=fd)
+                directory.filesystem.link(
+                    name, temporary, source_fd=directory.fd, target_fd=directory.fd
+                )
             except FileNotFoundError as error:
-                raise ConflictError(f"{number} was pruned while it was settled") from error
-        _point(directory, temporary)
+                raise ConflictError(f"{name} was pruned while it was settled") from error
+            newest = max(_numbers(directory), default=0)
+        _refuse_newer(newest, revision)
+        yield temporary
     finally:
         # A rename between two names of one inode does nothing and leaves both: if the pointer
         # had been there already, the temporary still is.
         publish.discard(directory, temporary)
+
+
+def _refuse_newer(newest: int, revision: int) -> None:
+    if newest > revision:
+        raise ConflictError(f"Revision {newest} appeared while revision {revision} was settled")

@@ -1,0 +1,48 @@
+"""Mutants: the oracles of this room can fail, each on the mistake that it is there for."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import pytest
+
+from tests.security.mutants import EQUIVALENT, MUTANTS, Mutant, Oracle
+from tests.support.check import check, check_equal
+
+
+@functools.cache
+def _passes(oracle: Oracle, base: Path) -> bool:
+    """Whether an oracle passes without a mutant; asked once."""
+    oracle(base)
+    return True
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where all oracles of this module make their stores."""
+    return tmp_path_factory.mktemp("mutants")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.mistake.replace(" ", "_"))
+def test_planted_bug_is_killed_by_its_oracle(base: Path, mutant: Mutant) -> None:
+    """Crash testing 5: each mistake makes its oracle fail, which passes without it.
+
+    Method: the oracle, then the oracle with the patch, which must raise ``AssertionError``.
+    """
+    check(_passes(mutant.oracle, base), "the oracle passes without the mutant")
+    with mutant.planted(), pytest.raises(AssertionError) as failure:
+        mutant.oracle(base)
+    print(f"{mutant.mistake}: {str(failure.value)[:200]}")
+
+
+def test_mutants_have_names_of_their_own_and_equivalent_ones_have_reasons() -> None:
+    """A mutant that is not planted is listed with the reason why it changes nothing.
+
+    Method: the names, and a sentence for each equivalent one.
+    """
+    mistakes = [mutant.mistake for mutant in MUTANTS]
+    check_equal(len(set(mistakes)), len(mistakes), "mistakes listed twice")
+    check(not set(mistakes) & EQUIVALENT.keys(), "planted, and called equivalent")
+    check(all(len(reason) > 40 for reason in EQUIVALENT.values()), f"reasons: {EQUIVALENT}")
