@@ -318,10 +318,14 @@ class CheckpointStore:
             return prune(self._scope, lease.storage, lease.manifest, retention=self._retention)
 
     def close(self) -> None:
-        """Give the session back; idempotent. What was acknowledged is durable already."""
+        """Give the session back; idempotent. What was acknowledged is durable already.
+
+        A save that is running, in another thread or in the code that a signal interrupted, comes
+        to its end first; nothing waits for it here.
+        """
         self._closed = True
         if self._storage is not None:
-            self._storage.close()
+            self._handle.end(self._storage.close)
 
     def __enter__(self) -> Self:
         """Use it as a context manager."""

@@ -1,10 +1,14 @@
-"""One call at a time on a handle: threads wait, a signal handler is told, a child is refused."""
+"""One call at a time on a handle: threads wait, a signal handler is told, a child is refused.
+
+Whoever closes the handle meanwhile, a signal handler or another thread, does not take its
+directory from under the running call, which would then not know what it has done.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from lastgood.errors import BusyError, FencedError
@@ -25,6 +29,7 @@ class HandleLock:
         self._lock = threading.Lock()
         self._holder: int | None = None
         self._pid = os.getpid()
+        self._finish: Callable[[], None] | None = None
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -46,3 +51,20 @@ class HandleLock:
         finally:
             self._holder = None
             self._lock.release()
+            self._finish_if_free()
+
+    def end(self, finish: Callable[[], None]) -> None:
+        """Run ``finish``, idempotent, when no call is running: now, or right after that call.
+
+        Never waits, so that a signal handler may end the handle inside any call.
+        """
+        self._finish = finish
+        self._finish_if_free()
+
+    def _finish_if_free(self) -> None:
+        # Not free: whoever holds it comes here next.
+        if self._finish is not None and self._lock.acquire(blocking=False):
+            try:
+                self._finish()
+            finally:
+                self._lock.release()
