@@ -31,7 +31,8 @@ def show(answer: Answer, *, verb: str, machine: Literal["yes", "no"]) -> None:
     elif answer.data is not None:
         _write(harmless_json(answer.data) + b"\n")
     elif answer.text:
-        text = "".join(f"{_lines(part)}\n" for part in answer.text)
+        parts = (table_text(part) if isinstance(part, Table) else part for part in answer.text)
+        text = "".join(f"{part}\n" for part in parts)
         _write(text.encode(_encoding(), "backslashreplace"))
     for remark in answer.remarks:
         say(remark)
@@ -62,11 +63,10 @@ def _json(document: dict[str, Any]) -> bytes:
     return harmless_json(orjson.dumps(document)) + b"\n"
 
 
-def _lines(part: str | Table) -> str:
-    if isinstance(part, str):
-        return part
-    drawn = _drawn(part)
-    return _aligned(part) if drawn is None else drawn
+def table_text(table: Table) -> str:
+    """A table as rich draws it on a terminal, else as aligned text."""
+    drawn = _drawn(table)
+    return _aligned(table) if drawn is None else drawn
 
 
 def _aligned(table: Table) -> str:

@@ -10,7 +10,7 @@ from lastgood.cli.answer import Answer, Table
 from lastgood.cli.arguments import Command
 from lastgood.cli.verdicts import worst
 from lastgood.cli.wording import cell, harmless_json
-from lastgood.errors import UsageError, printable
+from lastgood.errors import BusyError, UsageError, printable
 from lastgood.formats import canonical, names
 from lastgood.formats.checkpoint import Checkpoint
 from lastgood.formats.session import Program
@@ -21,6 +21,7 @@ _LIST = (
     "sequence", "role", "schema", "bytes", "sha-256", "kid", "created", "verified", "label",
     "reason",
 )  # fmt: skip
+_LOOKS = 5
 _SESSIONS = ("session", "created", "program", "verified", "directory", "reason")
 
 
@@ -83,16 +84,13 @@ def show(command: Command) -> Answer:
     Raises:
         UnknownSessionError: There is no such session.
         UsageError: That sequence is not stored, or none is yet.
+        BusyError: A writer kept moving the session.
         LastgoodError: Something stored cannot be believed.
     """
     session = access.session_of(command)
     with access.store_of(command) as store:
-        inspected = inspect(store, session)
-        report = inspected.report
-        if report.error is not None:
-            raise report.error
-        row = _wanted(command, report)
-        checkpoint = _checkpoint(command, store, report, row)
+        inspected, row, checkpoint = _look(command, store, session)
+    report = inspected.report
     document: dict[str, Any] = {
         "session": report.session,
         "program": _program(report),
@@ -165,6 +163,22 @@ def entry_document(entry: SessionEntry) -> dict[str, Any]:
 def extra(command: Command, notices: tuple[str, ...]) -> tuple[str, ...]:
     """Notices of a place and its keys, for who wants them with a verb that only looks."""
     return notices if command.verbose == "yes" else ()
+
+
+def _look(command: Command, store: Store, session: str) -> tuple[Inspected, Row, Checkpoint]:
+    """A checkpoint, with its row and the report that it stands in."""
+    for _ in range(_LOOKS):
+        inspected = inspect(store, session)
+        if inspected.report.error is not None:
+            raise inspected.report.error
+        row = _wanted(command, inspected.report)
+        try:
+            return inspected, row, _checkpoint(command, store, inspected.report, row)
+        except UsageError:
+            if command.sequence is not None:
+                raise
+            # A writer has moved on and pruned it meanwhile: look at what is current now.
+    raise BusyError(f"A writer kept moving session {printable(session)}")
 
 
 def _wanted(command: Command, report: Report) -> Row:
