@@ -8,8 +8,8 @@
     R3  choose   the last good checkpoint, by ``rules.selection``
     R4  bind     finish what was interrupted: write again what is adopted, link the missing
                  number, move the pointer up, sweep temporaries, fsync; then claim the next
-                 revision with epoch + 1 and the chosen checkpoint, by S6 and S7. From here
-                 on a paused earlier owner is fenced.
+                 revision with epoch + 1 and the chosen checkpoint, by S6 and S7, and sweep
+                 again. From here on a paused earlier owner is fenced.
 
 The epoch is the fencing token: each opening has one of its own, because each claims a
 revision that only one can. So correctness does not rest on the lock, which a network file
@@ -267,6 +267,9 @@ def _bind(
     if after is not None:
         after.attempt = claim.operations[-1]
     claimed = _swap(claim, scope, storage)
+    # Again, now that the claim is to be seen: who looked before it and is paused before a link
+    # or a rename holds a temporary that the first sweep may have come too early for (F13).
+    storage.settle(claimed.revision, number_missing=False, pointer_behind=False)
     storage.note_holder(_holder(claimed.epoch, owner))
     current = chosen.current
     done = () if current is None else found.bodies[current.sequence].checkpoint.fingerprints
