@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from lastgood import CheckpointStore, Limits
 from lastgood.errors import (
-    ConflictError,
-    DurabilityUnknownError,
-    FencedError,
-    LastgoodError,
     PolicyError,
-    UsageError,
 )
 from lastgood.formats import names
 from lastgood.formats import session as session_format
 from lastgood.inspection import Report
-from lastgood.storage.filesystem import FileSystem
-from tests.store.doubles import watched
 from tests.store.world import World, at
-from tests.support.check import check, check_equal
+from tests.support.check import check_equal
 from tests.support.records import sealer, session_record
 
 
@@ -149,106 +141,3 @@ def test_a_session_with_an_event_log_is_not_opened_as_checkpoints_only(world: Wo
     check_equal(world.files(), before, "the directory")
     with world.reader() as reader:
         check_equal(reader.load_latest(), None, "a new session can be looked at")
-
-
-# --- with a lock that does not exclude anybody: the epoch decides --------------------------
-
-
-class _NoLock:
-    """A file system whose flock does nothing, and which calls ``before`` with each call's name."""
-
-    def __new__(cls, before: object = None) -> FileSystem:  # type: ignore[misc]
-        seam = watched(before if callable(before) else lambda name: None)
-        seam.flock = lambda fd, operation: None  # type: ignore[method-assign]
-        return seam
-
-
-def test_a_paused_owner_is_fenced_by_a_newer_opening(disk: World) -> None:
-    """S1, R4: with the lock broken, the newer epoch wins and the older handle is over."""
-    first = disk.open(root=disk.on(_NoLock()))
-    first.save(at(10))
-    second = disk.open(root=disk.on(_NoLock()))
-    check(second.fencing_token > first.fencing_token, "the newer token is higher")
-    for _ in range(2):
-        with pytest.raises(FencedError):
-            first.save(at(20))
-        with pytest.raises(FencedError):
-            first.prune()
-    check_equal(second.save(at(20, state="second")).status, "saved", "the newer owner")
-    loaded = first.load_latest()
-    check_equal(loaded and loaded.state, "second", "a fenced handle can still look")
-
-
-def overtaken(disk: World, *, at_link: int) -> tuple[CheckpointStore, list[CheckpointStore]]:
-    """A handle in whose next save another owner opens right before link number ``at_link``."""
-    links = 0
-    others: list[CheckpointStore] = []
-
-    def before(name: str) -> None:
-        nonlocal links
-        links += name == "link" and armed
-        if name == "link" and armed and links == at_link and not others:
-            others.append(disk.open(root=disk.on(_NoLock())))
-
-    armed = False
-    handle = disk.open(root=disk.on(_NoLock(before)))
-    handle.save(at(10))
-    armed = True
-    return handle, others
-
-
-def test_a_save_that_another_owner_rolled_forward_to_is_done(disk: World) -> None:
-    """S6 lost: the winner names our checkpoint, so the save is durable; the handle is fenced."""
-    handle, others = overtaken(disk, at_link=2)
-    receipt = handle.save(at(20))
-    check_equal((receipt.status, len(others)), ("saved", 1), "the receipt")
-    loaded = others[0].load_latest()
-    check_equal(loaded and loaded.state, {"n": 20}, "what the winner holds")
-    with pytest.raises(FencedError):
-        handle.save(at(30))
-    check_equal(others[0].save(at(30)).status, "saved", "the winner goes on")
-
-
-def test_a_save_that_another_owner_came_before_is_not_done(disk: World) -> None:
-    """S4 after a newer claim: nothing of it is believed, and the winner goes on."""
-    handle, others = overtaken(disk, at_link=1)
-    with pytest.raises(LastgoodError) as raised:
-        handle.save(at(20, state="late"))
-    kinds = ConflictError | DurabilityUnknownError
-    check(isinstance(raised.value, kinds), f"the error: {raised.value!r}")
-    loaded = others[0].load_latest()
-    check_equal(loaded and loaded.sequence, 10, "what the winner holds")
-    with pytest.raises(FencedError):
-        handle.save(at(30))
-    check_equal(others[0].save(at(20)).status, "saved", "the same sequence, by the winner")
-    loaded = others[0].load_latest()
-    check_equal(loaded and loaded.state, {"n": 20}, "the winner's content")
-
-
-@pytest.mark.slow
-def test_closing_a_handle_inside_its_own_save_takes_effect_after_it(disk: World) -> None:
-    """A signal handler that closes, at each call of a save: the save ends well, then it is over."""
-    handles: list[CheckpointStore] = []
-    left = -1
-
-    def before(name: str) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            handles[-1].close()
-
-    for number in range(1, 1_000):
-        session = f"closed at {number}"
-        left = -1
-        handles.append(disk.open(session, root=disk.on(watched(before))))
-        handles[-1].save(at(10))
-        left = number
-        check_equal(handles[-1].save(at(20)).status, "saved", f"closed at call {number}")
-        if left > 0:
-            break
-        with pytest.raises(UsageError, match="closed"):
-            handles[-1].save(at(30))
-        with disk.open(session, limits=Limits(lock_wait_s=0.0)) as again:
-            loaded = again.load_latest()
-            check_equal(loaded and loaded.sequence, 20, "what the next owner loads")
-    check(len(handles) > 30, f"a save has many calls: {len(handles)}")
