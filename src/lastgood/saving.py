@@ -34,6 +34,7 @@ from lastgood.errors import (
     FencedError,
     LastgoodError,
     LimitError,
+    StorageError,
     UsageError,
 )
 from lastgood.formats import checkpoint as records
@@ -169,7 +170,8 @@ def save(lease: Lease, snap: Snapshot, *, retention: Retention) -> SaveReceipt:
         raise
     except LastgoodError as error:
         raise DurabilityUnknownError(
-            f"Sequence {sequence} was written and could not be made current ({error.code})"
+            f"Sequence {sequence} was written and could not be made current ({error.code})",
+            errno=error.errno if isinstance(error, StorageError) else 0,
         ) from error
     lease.previous, lease.current = lease.current, header
     lease.fingerprints = tuple(snap.checkpoint.fingerprints)
