@@ -28,8 +28,10 @@ from lastgood.storage.interface import Storage, StorageRoot
 from lastgood.storage.memory import MemoryRoot
 from lastgood.storage.posix import PosixRoot
 from tests.support import records
+from tests.support.check import check_equal
 
 Tree = dict[str, bytes]
+Picture = dict[str, tuple[int, ...] | bytes | str]
 
 SESSIONS: Final = ("nightly", "weekly")
 SAVES: Final = 3
@@ -186,9 +188,9 @@ def _join_twin(target: Path) -> None:
         os.link(pointer, target)
 
 
-def picture(place: Path) -> dict[str, tuple[int, ...] | bytes | str]:
+def picture(place: Path) -> Picture:
     """Every name below ``place`` with kind, mode, owner, links, inode, mtime, and its bytes."""
-    found: dict[str, tuple[int, ...] | bytes | str] = {}
+    found: Picture = {}
     for path in [place, *sorted(place.rglob("*"))]:
         status = path.lstat()
         name = str(path.relative_to(place))
@@ -200,6 +202,15 @@ def picture(place: Path) -> dict[str, tuple[int, ...] | bytes | str]:
         elif path.is_file():
             found[name + " holds"] = path.read_bytes()
     return found
+
+
+def check_untouched(
+    place: Path, before: dict[str, tuple[int, ...] | bytes | str], what: str
+) -> None:
+    """Fail, naming what differs, unless ``picture(place)`` is ``before``."""
+    now = picture(place)
+    differing = {n for n in now.keys() | before.keys() if now.get(n) != before.get(n)}
+    check_equal(sorted(differing), [], f"{what}: changed")
 
 
 def in_memory(tree: Mapping[str, bytes]) -> MemoryRoot:
