@@ -278,19 +278,20 @@ class Reading:
         claim = seal.peek_claim(data)
         if claim is None:
             return None
-        kind, claimed = claim
+        kind, store_id, claimed = claim
         scope = self.scope
         try:
             directory = names.directory(names.session_id(claimed)) if claimed else STORE_DIRECTORY
             where = directory if kind == session.KIND else claimed
-            there = seal.Context(kind, scope.store_id, where)
+            there = seal.Context(kind, store_id, where)
             if there == context:
                 return None
-            sealer = scope.keyring.sealer(directory, store_id=scope.store_id)
+            sealer = scope.keyring.sealer(directory, store_id=store_id)
             seal.unseal_header(data, context=there, sealer=sealer, limits=scope.limits, name=name)
         except LastgoodError:
             return None
         of = f" of session {printable(claimed)}" if claimed else ""
+        of += "" if store_id == scope.store_id else " of another store"
         return SplicedError(f"intact, but it is a {kind} record{of}", name=name)
 
 

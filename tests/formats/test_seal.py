@@ -229,14 +229,15 @@ def test_kid_of_a_key_that_did_not_seal_is_refused() -> None:
 def test_peeking_tells_what_a_record_claims(
     kind: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Enough to word a refusal: kid, kind and session, unauthenticated, and not parsed (T2).
+    """Enough to word a refusal: kid, kind, store and session, unauthenticated, and not parsed (T2).
 
     Method: ids that JSON must escape, and a spy on the parser.
     """
     data = records.record(kind, text)
     spy = Spy(monkeypatch)
     check_equal(seal.peek_kid(data), records.keyring().primary_kid, "kid")
-    check_equal(seal.peek_claim(data), (kind, "" if kind == "store" else text), "claim")
+    expected = (kind, records.STORE, "" if kind == "store" else text)
+    check_equal(seal.peek_claim(data), expected, "claim")
     check_equal(spy.parsed, [], "what was parsed")
 
 
@@ -252,6 +253,6 @@ def test_peeking_at_anything_gives_a_claim_or_none(data: bytes, cut: int) -> Non
 
 @pytest.mark.parametrize("value", ["5", "null", "[]", '{"a":1}', "true"])
 def test_peeking_at_a_session_that_is_no_text_gives_none(value: str) -> None:
-    """A claim is two texts or nothing."""
+    """A claim is three texts or nothing."""
     data = records.record("checkpoint").replace(b'"nightly"', value.encode())
     check_equal(seal.peek_claim(data), None, "claim")

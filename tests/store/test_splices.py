@@ -81,9 +81,10 @@ def test_a_record_of_another_store_under_the_same_key_is_refused(world: World, n
     """T5: the store id is pinned outside, and is part of every key."""
     world.saved(10, 20, 30)
     world.put(name, other_store().files()[name])
-    with world.reader() as reader, pytest.raises(DamagedError) as raised:
+    with world.reader() as reader, pytest.raises(SplicedError) as raised:
         reader.load_latest()
-    check(name in str(raised.value), f"it names the file: {raised.value}")
+    said = str(raised.value)
+    check(name in said and "of another store" in said, f"it names file and splice: {said}")
 
 
 def test_a_whole_store_of_another_id_is_refused(world: World) -> None:

@@ -63,7 +63,7 @@ _SEAL: Final = re.compile(
 )
 _HEX_64: Final = re.compile(r"[0-9a-f]{64}")
 _CLAIM: Final = re.compile(
-    rb'\{"format":[0-9]{1,4},"store":"[0-9a-f]{32}",'
+    rb'\{"format":[0-9]{1,4},"store":"([0-9a-f]{32})",'
     rb'(?:"session":"((?:[^"\\]|\\["\\])*+)"|"created":)'
 )
 """How a header begins; a legal session id needs no other escapes than these two."""
@@ -171,8 +171,8 @@ def peek_kid(data: bytes) -> str | None:
     return found[4].decode() if found else None
 
 
-def peek_claim(data: bytes) -> tuple[str, str] | None:
-    """Kind and session id that a record claims, unauthenticated; None if it claims none.
+def peek_claim(data: bytes) -> tuple[str, str, str] | None:
+    """Kind, store and session id that a record claims, unauthenticated; None if it claims none.
 
     Only good for a second try of ``unseal_header`` in that context, which tells a record
     that is intact but of another place (T5) from an altered one. Matched as bytes, like the
@@ -184,7 +184,8 @@ def peek_claim(data: bytes) -> tuple[str, str] | None:
     if not first or not header:
         return None
     try:
-        return first[2].decode(), _ESCAPE.sub(rb"\1", header[1] or b"").decode()
+        session = _ESCAPE.sub(rb"\1", header[2] or b"").decode()
+        return first[2].decode(), header[1].decode(), session
     except UnicodeDecodeError:
         return None
 
