@@ -6,6 +6,7 @@ so that a second owner can open at any moment. The epoch alone must keep them ap
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -128,6 +129,31 @@ def test_a_name_that_a_newer_owner_took_meanwhile_is_left_to_it(disk: World) -> 
     loaded = others[0].load_latest()
     check_equal(loaded and loaded.state, "the newer owner's", "what is current")
     check_equal(others[0].save(at(30)).status, "saved", "the newer owner goes on")
+
+
+@pytest.mark.parametrize("sync", [2, 3, 4])
+@pytest.mark.parametrize("saves", [0, 1])
+def test_an_unfinished_save_does_not_take_the_session_back_from_a_newer_owner(
+    disk: World, sync: int, saves: int
+) -> None:
+    """R1: whoever took the session since keeps it, whatever it found and made of it."""
+
+    def fail() -> None:
+        raise OSError(errno.EIO, "an fsync fails")
+
+    hook = AtCall("fsync", sync, fail)
+    handle = disk.open(root=disk.on(lockless(hook)))
+    handle.save(at(10))
+    hook.armed = True
+    with pytest.raises(DurabilityUnknownError):
+        handle.save(at(20))
+    other = disk.open(root=disk.on(lockless()))
+    for number in range(saves):
+        other.save(at(30 + number))
+    for _ in range(2):
+        with pytest.raises(FencedError):
+            handle.save(at(20))
+    check_equal(other.save(at(40)).status, "saved", "the newer owner goes on")
 
 
 def of_another_life(disk: World) -> bytes:
