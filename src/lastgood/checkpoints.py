@@ -24,6 +24,7 @@ from lastgood.errors import (
     DamagedError,
     DomainInvariantError,
     FencedError,
+    ForkDetectedError,
     LastgoodError,
     NotStoredError,
     PolicyError,
@@ -35,6 +36,7 @@ from lastgood.errors import (
 from lastgood.formats import names
 from lastgood.formats.canonical import JSON
 from lastgood.formats.checkpoint import Checkpoint
+from lastgood.formats.fields import check_type
 from lastgood.formats.limits import Limits
 from lastgood.formats.session import Program
 from lastgood.handle import HandleLock
@@ -108,12 +110,17 @@ class CheckpointStore:
             raise UsageError("The mode is 'write' or 'read'")
         self._schema_version = names.sequence(schema_version, what="schema version")
         self._validate = validate
-        self._retention = retention or Retention()
+        retention = Retention() if retention is None else retention
+        self._retention = check_type(retention, Retention, what="retention")
         self._clock = clock or SystemClock()
+        program = Program() if program is None else program
         self._owner = Owner(
-            program=program or Program(), writer=WRITER, clock=self._clock, entropy=entropy
+            program=check_type(program, Program, what="program"),
+            writer=WRITER,
+            clock=self._clock,
+            entropy=entropy,
         )
-        limits = limits or Limits()
+        limits = Limits() if limits is None else limits
         self._place = find(
             root,
             keys=keys,
@@ -208,6 +215,7 @@ class CheckpointStore:
         Crash points: S4–S6 leave a record that no manifest names, chosen by the next load,
         claimed by the next open; after S6 it is current; R4 completes S7.
         """
+        check_type(checkpoint, Checkpoint, what="checkpoint")
         # S2 comes first, so that nothing is waited for before the snapshot is taken.
         self._check_domain(checkpoint.state, StateError("the registered validator refuses it"))
         snap = saving.snapshot(
@@ -267,7 +275,7 @@ class CheckpointStore:
                 raise record
             if record is not None:
                 if kept.get(sequence, record[1]) != record[1]:
-                    raise DamagedError("it is not the one that the manifest names", name=name)
+                    raise ForkDetectedError(f"{name} is intact, but not the one that is named")
                 return self._believed(reading.bodies[sequence].checkpoint, name)
             # Gone since it was chosen: pruned, or moved to the archive meanwhile. Look again.
             missing = DamagedError(MISSING, name=name) if sequence in kept else unknown

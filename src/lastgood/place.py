@@ -12,6 +12,7 @@ from lastgood.clock import Clock, utc_text
 from lastgood.entropy import Entropy
 from lastgood.errors import ConfigurationError, ConflictError, DamagedError, UsageError, printable
 from lastgood.formats import names, store
+from lastgood.formats.fields import check_type
 from lastgood.formats.limits import Limits
 from lastgood.formats.store import StoreRecord
 from lastgood.keyring import STORE_DIRECTORY, Keyring
@@ -115,6 +116,8 @@ def find(
         ConfigurationError: The platform or the scheme cannot be used here.
         KeyFileError: The key file lies under the store.
     """
+    check_type(keys, Keyring, what="keyring")
+    check_type(limits, Limits, what="set of limits")
     if isinstance(where, str | os.PathLike):
         text = os.fspath(where)
         root: StorageRoot = _memory_root(text) or PosixRoot(

@@ -178,7 +178,7 @@ def open_store(
         where,
         keys=keys,
         store_id=store_id,
-        limits=limits or Limits(),
+        limits=Limits() if limits is None else limits,
         clock=clock,
         entropy=entropy,
         network_filesystem=network_filesystem,

@@ -124,10 +124,8 @@ def test_an_older_generation_that_a_prune_left_is_reported_and_goes_with_the_nex
     check(not set(again) & set(world.listed()), "the next prune removed them")
 
 
-def test_a_fenced_writer_s_checkpoint_under_our_name_is_moved_aside_and_reported(
-    disk: World,
-) -> None:
-    """S4: an older epoch's record under the name of a save goes to the archive, and stays."""
+def fenced_record(disk: World) -> bytes:
+    """What a writer of epoch 2 publishes at 20, after the owner of epoch 4 has claimed."""
     with disk.open() as handle:
         handle.save(at(10))
     before = disk.files()
@@ -139,11 +137,31 @@ def test_a_fenced_writer_s_checkpoint_under_our_name_is_moved_aside_and_reported
     for name, data in before.items():
         with disk.storage(access="write") as directory:
             directory.create(name, [data])
-    for _ in range(2):  # now the owner has a higher epoch than the late record
-        with disk.open() as handle:
-            pass
+    for _ in range(3):  # epochs 2 to 4: the second life of this directory
+        disk.open().close()
     with disk.storage(access="write") as directory:
         directory.create(names.checkpoint(20), [late])
+    return late
+
+
+def test_a_fenced_writer_s_damaged_leftover_is_found_by_check_only(disk: World) -> None:
+    """Row 4: it is never believed, so a load needs no more than its header."""
+    late = fenced_record(disk)
+    disk.put(names.checkpoint(20), late.replace(b"a fenced", b"a forged"))
+    with disk.reader() as reader:
+        loaded = reader.load_latest()
+        check_equal(loaded and loaded.sequence, 10, "what is loaded")
+        report = reader.check()
+    shown = [(row.sequence, row.role, row.is_verified) for row in report.rows]
+    check_equal(shown, [(10, "current", True), (20, "leftover", False)], "rows")
+    check_equal(report.exit_code, 2, "the exit code")
+
+
+def test_a_fenced_writer_s_checkpoint_under_our_name_is_moved_aside_and_reported(
+    disk: World,
+) -> None:
+    """S4: an older epoch's record under the name of a save goes to the archive, and stays."""
+    late = fenced_record(disk)
     report = disk.report()
     check_equal(
         (report.verdict, names.checkpoint(20) in report.leftovers), ("good", True), "report"

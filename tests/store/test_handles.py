@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from lastgood import CheckpointStore, Retention
+from lastgood import CheckpointStore, Retention, open_store
 from lastgood.errors import (
     FencedError,
     InvalidIdError,
@@ -183,6 +184,36 @@ def test_an_unknown_mode_is_refused_before_anything_is_made(world: World, mode: 
     with pytest.raises(UsageError):
         world.open(mode=mode)
     check_equal(list(world.root.directories()), [], "what is in the root")
+
+
+WRONG_TYPES: list[dict[str, Any]] = [
+    {"keys": "/etc/keys.json"}, {"keys": None}, {"keys": b"x" * 32}, {"retention": "all"},
+    {"retention": ""}, {"limits": 10}, {"limits": {}}, {"program": "invoices"}, {"program": ""},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", WRONG_TYPES, ids=repr)
+def test_an_argument_of_a_wrong_type_is_refused_before_anything_is_made(
+    world: World, options: dict[str, Any]
+) -> None:
+    """Told at once, not in the middle of a save that is durable already."""
+    for mode in ("write", "read"):
+        with pytest.raises(UsageError):
+            world.open(mode=mode, **options)
+    if "keys" in options or "limits" in options:
+        with pytest.raises(UsageError):
+            open_store(world.root, **{"keys": world.keys, **options})
+    check_equal(list(world.root.directories()), [], "what is in the root")
+
+
+@pytest.mark.parametrize("what", [{"n": 1}, None, 10, "state", (10, {})], ids=repr)
+def test_saving_what_is_no_checkpoint_is_a_usage_error(world: World, what: object) -> None:
+    """The state alone is no checkpoint: its sequence says which it is."""
+    with world.open() as handle:
+        before = world.files()
+        with pytest.raises(UsageError):
+            handle.save(what)  # type: ignore[arg-type]
+        check_equal(world.files(), before, "the directory")
 
 
 WRONG_SCHEMAS = [0, -1, True, 1.0, "1", None, 10**16]

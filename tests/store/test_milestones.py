@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from lastgood.errors import DamagedError, LimitError, SequenceConflictError, UsageError
+from lastgood.errors import (
+    DamagedError,
+    ForkDetectedError,
+    LimitError,
+    SequenceConflictError,
+    UsageError,
+)
 from lastgood.formats import names
 from lastgood.formats.limits import Limits
+from lastgood.storage.memory import MemoryRoot
 from tests.store.world import World, at
 from tests.support.check import check, check_equal
 
@@ -124,6 +131,22 @@ def test_a_milestone_that_is_gone_is_damage_to_check_and_to_load(world: World) -
             reader.load(10)
         loaded = reader.load_latest()
         check_equal(loaded and loaded.sequence, 30, "what is loaded")
+
+
+def test_another_authentic_record_in_a_milestone_s_place_is_a_fork(world: World) -> None:
+    """I2: the manifest names a digest, so a record of the same sequence is not enough."""
+    with world.open() as handle:
+        handle.save(at(10), milestone="kept")
+        for sequence in (20, 30):
+            handle.save(at(sequence))
+    other = World("memory", MemoryRoot(), world.path, world.outside)
+    other.saved(10)
+    world.put(names.checkpoint(10), other.files()[names.checkpoint(10)])
+    report = world.report()
+    check_equal([row.is_verified for row in report.rows], [False, True, True], "rows")
+    check_equal(report.exit_code, 3, "the exit code")
+    with world.reader() as reader, pytest.raises(ForkDetectedError):
+        reader.load(10)
 
 
 def test_a_damaged_milestone_is_shown_and_does_not_hide_the_others(world: World) -> None:

@@ -7,12 +7,13 @@ version: it stops, nothing is ignored and nothing gets a default.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, TypeVar
 
 from lastgood.errors import DamagedError, UnknownFormatError, UsageError, printable
 from lastgood.formats.canonical import JSON
 from lastgood.formats.limits import MAX_SEQUENCE
 
+_Given = TypeVar("_Given")
 _HEX: Final = re.compile(r"[0-9a-f]*")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _TIME: Final = re.compile(
@@ -32,6 +33,17 @@ def check_given(text: object, *, limit_chars: int, what: str) -> None:
         raise UsageError(f"A {what} has at most {limit_chars} characters, not {len(text)}")
     if _SURROGATE.search(text):
         raise UsageError(f"This {what} holds half a surrogate pair")
+
+
+def check_type(value: _Given, kind: type[_Given], *, what: str) -> _Given:
+    """Return ``value``, given by a caller; a wrong type is told at once, not in mid-save.
+
+    Raises:
+        UsageError: It is not a ``kind``.
+    """
+    if isinstance(value, kind):
+        return value
+    raise UsageError(f"The {what} is a {kind.__name__}, not {printable(type(value).__name__)}")
 
 
 class Fields:
