@@ -104,6 +104,21 @@ def require_corpora(name: str) -> Path:
     return folder
 
 
+def require_cases() -> Path:
+    """Require the list of public failure cases and return its path.
+
+    Looked for in ``$LASTGOOD_CASES``, else in ``shared/cases`` beside the clone.
+    """
+    given = os.environ.get("LASTGOOD_CASES")
+    path = Path(given) if given else REPOSITORY.parent / "shared" / "cases" / "cases.md"
+    if not path.is_file():
+        missing(
+            f"the list of cases {path.name} is not in {path.parent}",
+            remedy="put it there or set LASTGOOD_CASES to its path",
+        )
+    return path
+
+
 @functools.cache
 def _refusal(*command: str) -> str | None:
     """Why ``command`` in front of a harmless program does not work, or None if it does."""
