@@ -30,11 +30,11 @@ def flipped(place: Place) -> None:
 
 
 def rolled_back(place: Place) -> None:
-    """The manifests of an earlier time, beside a checkpoint of a newer owner."""
+    """What was there at an earlier time, beside a checkpoint of a newer owner."""
     folder = place.file("session.json").parent
     aside = place.top / "aside"
     aside.mkdir()
-    for path in folder.glob("manifest*"):
+    for path in (*folder.glob("manifest*"), *folder.glob("checkpoint*")):
         shutil.copy2(path, aside)
     place.save("nightly", 3, {"n": 3})
     for path in folder.glob("manifest*"):
