@@ -34,6 +34,7 @@ from lastgood.errors import (
     FencedError,
     LastgoodError,
     LimitError,
+    NotStoredError,
     StorageError,
     UsageError,
 )
@@ -204,7 +205,10 @@ def _judge(lease: Lease, snap: Snapshot) -> Succession:
     kept = {h.sequence: h.sha256 for h in (lease.current, lease.previous) if h is not None}
     sequence = snap.checkpoint.sequence
     if sequence not in kept and sequence in lease.manifest.kept_sequences():
-        kept[sequence] = _stored(lease, sequence).sha256
+        stored = _stored(lease, sequence)
+        if stored is None:
+            raise DamagedError("it vanished", name=names.checkpoint(sequence))
+        kept[sequence] = stored.sha256
     return succeed(
         sequence,
         sha256=snap.sha256,
@@ -247,20 +251,28 @@ def _relabel(lease: Lease, milestones: tuple[Milestone, ...]) -> None:
 def _publish(lease: Lease, name: str, sequence: int, record: list[bytes]) -> tuple[str, ...]:
     """S4; an error other than ``DurabilityUnknownError`` is definite and ends nothing."""
     try:
-        try:
-            lease.storage.create(name, record)
-        except FencedError:
-            lease.fenced = True
-            raise
-        except ConflictError:
-            aside = _set_aside(lease, name, sequence)
-            lease.storage.create(name, record)
-            return (f"A fenced writer's {name} was moved to {names.archived(aside)}",)
+        return _create(lease, name, sequence, record)
     except DurabilityUnknownError:
         raise
+    except (FencedError, NotStoredError) as error:
+        lease.fenced = True
+        if isinstance(error, FencedError):
+            raise
+        raise FencedError(f"Another owner moved {name} away") from error
     except LastgoodError:
         lease.over = False
         raise
+
+
+def _create(lease: Lease, name: str, sequence: int, record: list[bytes]) -> tuple[str, ...]:
+    try:
+        lease.storage.create(name, record)
+    except FencedError:
+        raise
+    except ConflictError:
+        aside = _set_aside(lease, name, sequence)
+        lease.storage.create(name, record)
+        return (f"A fenced writer's {name} was moved to {names.archived(aside)}",)
     return ()
 
 
@@ -270,15 +282,16 @@ def _set_aside(lease: Lease, name: str, sequence: int) -> str:
     No revision names it and none ever can: its epoch's number is taken.
 
     Raises:
-        FencedError: It is a newer owner's.
+        FencedError: It is, or was, a newer owner's.
+        NotStoredError: Another owner moved it away.
         LastgoodError: It does not verify: then it is damage, and stays where it is.
     """
     limits = lease.scope.limits
     # Read before it is judged: a newer owner may replace it by its own at any moment, and only
     # these bytes may be moved (F13).
     data = lease.storage.read(name, max_bytes=limits.record_bytes(limits.payload_bytes))
-    if _stored(lease, sequence).epoch >= lease.manifest.epoch:
-        lease.fenced = True
+    found = _stored(lease, sequence)
+    if found is None or found.epoch >= lease.manifest.epoch:
         raise FencedError(f"{name} was written by another owner of this session")
     lease.confirm()
     aside = names.fenced(name, lease.owner.entropy(names.TOKEN_BYTES))
@@ -286,10 +299,8 @@ def _set_aside(lease: Lease, name: str, sequence: int) -> str:
     return aside
 
 
-def _stored(lease: Lease, sequence: int) -> CheckpointHeader:
+def _stored(lease: Lease, sequence: int) -> CheckpointHeader | None:
     found = Reading(lease.scope, lease.storage).checkpoint_header(sequence)
-    if found is None:
-        raise DamagedError("it vanished", name=names.checkpoint(sequence))
     if isinstance(found, LastgoodError):
         raise found
     return found

@@ -65,7 +65,12 @@ def set_aside(directory: Directory, name: str, as_name: str, *, expected: bytes)
                 raise ConflictError(f"archive/{printable(as_name)} exists already")
             if _status(directory, name) is None:
                 raise NotStoredError(doing)
-            directory.filesystem.rename(name, as_name, source_fd=directory.fd, target_fd=archive.fd)
+            try:
+                directory.filesystem.rename(
+                    name, as_name, source_fd=directory.fd, target_fd=archive.fd
+                )
+            except FileNotFoundError as error:  # another owner was faster (F13)
+                raise NotStoredError(doing) from error
         with unknown(doing):
             if not archive.holds(as_name, [expected]):
                 _put_back(directory, archive, name, as_name)
