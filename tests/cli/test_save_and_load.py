@@ -175,6 +175,22 @@ def test_unknown_session_exits_1_and_is_not_made(there: str, verb: str, place: P
     check_equal(picture(place.top), before, "the tree")
 
 
+def test_session_without_a_checkpoint_is_new_and_gives_no_state(place: Place) -> None:
+    """A job that was killed before its first save has a session and no state: not an empty one.
+
+    Method: a writer that opens and closes the session without saving.
+    """
+    with CheckpointStore(place.root, "s", keys=Keyring.from_file(place.keys)):
+        pass
+    check_equal(place.run("load", "s").left(1).out, b"", "a state")
+    place.run("show", "s").left(1)
+    check_equal(place.run("list", "s", "--json").left(0).document["checkpoints"], [], "rows")
+    (report,) = place.run("verify", "s", "--json").left(0).document["sessions"]
+    check_equal((report["verdict"], report["sequence"]), ("new", None), "verdict")
+    place.save("s", 1, {})
+    place.run("load", "s").left(0)
+
+
 @pytest.mark.parametrize(
     "session", [b"", b"a\nb", b"\x1b[2J", b"\xff", b"a\xed\xa0\x80", b"x" * 513, b"\xc2\x85"]
 )

@@ -16,12 +16,7 @@ from lastgood.cli import arguments, output
 from lastgood.cli.answer import Answer
 from lastgood.cli.arguments import Command
 from lastgood.cli.wording import fill, named
-from lastgood.errors import (
-    EXIT_INTERRUPTED,
-    DurabilityUnknownError,
-    LastgoodError,
-    StorageError,
-)
+from lastgood.errors import EXIT_INTERRUPTED, DurabilityUnknownError, LastgoodError, StorageError
 
 _HOME: Final = {
     "keys new": ("lastgood.cli.verbs.keys", "new"),
@@ -32,8 +27,6 @@ _HOME: Final = {
     "show": ("lastgood.cli.verbs.inspect", "show"),
     "verify": ("lastgood.cli.verbs.verify", "verify"),
 }
-
-
 _LAST_STANDARD_FD: Final = 2
 
 

@@ -10,7 +10,7 @@ from lastgood.cli.answer import Answer, problem
 from lastgood.cli.arguments import Command
 from lastgood.cli.verbs.inspect import inspect, row_document
 from lastgood.cli.verdicts import worst, worst_code
-from lastgood.cli.wording import cell, fill, named
+from lastgood.cli.wording import cell, fill, harmless, named
 from lastgood.errors import EXIT_GOOD, EXIT_LIMITED, LastgoodError, UsageError, printable
 from lastgood.formats import names
 from lastgood.inspection import ASSURANCE, Report
@@ -116,7 +116,7 @@ def _lines(directory: str, report: Report, command: Command) -> Iterator[str]:
     for skipped in report.skipped:
         yield f"not checked  {cell(skipped)}"
     for finding in _findings(report):
-        yield f"finding      {finding}"
+        yield f"finding      {harmless(finding)}"
     for notice in report.notices:
         yield f"notice       {cell(notice)}"
     yield from _files("leftover", report.leftovers, command)
