@@ -175,38 +175,37 @@ def test_interrupted_save_exits_130_and_the_store_stays_whole(kept: Place) -> No
 
     Method: hold the session, start a save that waits for it, interrupt that.
     """
+    (kept.top / "state.json").write_text("{}", encoding="ascii")
     with CheckpointStore(kept.root, "nightly", keys=Keyring.from_file(kept.keys)):
         process = kept.start(
             "save", "nightly", "--sequence", "3", "--lock-timeout", "60", "--json",
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            "--state", "state.json", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-        if process.stdin is None:
-            raise AssertionError("no pipe")
-        process.stdin.write(b"{}")
-        process.stdin.close()
-        process.stdin = None
-        wait_for_lock(process)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        try:
+            wait_for_the_session(process)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     ran = Ran(("save",), process.returncode, out, err).left(130)
     check_equal(ran.document["error"]["code"], "interrupted", "code")
     check_equal(ran.err.count(b"\n"), 1, "lines on standard error")
     check_equal(kept.run("load", "nightly").left(0).out, b'{"n":2}\n', "the state")
 
 
-def wait_for_lock(process: subprocess.Popen[bytes]) -> None:
-    """Return when ``process`` has the lock file open, which it does before it waits for it."""
+def wait_for_the_session(process: subprocess.Popen[bytes]) -> None:
+    """Return when ``process`` has the session's directory open, as it does while it waits."""
     fds = Path(f"/proc/{process.pid}/fd")
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         for fd in fds.iterdir():
             try:
-                if fd.readlink().name == names.LOCK:
+                if names.is_directory(fd.readlink().name):
                     return
             except OSError:
-                continue
+                continue  # closed meanwhile
         time.sleep(0.02)
-    raise AssertionError("the save never waited for the lock")
+    raise AssertionError("the save never came to the session")
 
 
 def test_defect_is_one_line_and_its_trace_only_on_demand(
