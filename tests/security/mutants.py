@@ -27,7 +27,8 @@ from lastgood.rules import reconciliation, selection
 from lastgood.storage import publish, revisions
 from lastgood.storage.directory import Directory
 from lastgood.storage.filesystem import CREATE_NEW
-from tests.security import oracles, races, rules, test_deletion
+from lastgood.storage.posix import PosixStorage
+from tests.security import oracles, races, rules, test_deletion, test_double_pause
 
 Patch = AbstractContextManager[object]
 Oracle = Callable[[Path], object]
@@ -261,6 +262,17 @@ def _not_swept() -> Patch:
     return mock.patch.object(revisions, "_sweep", lambda directory, name: name)
 
 
+def _not_swept_again() -> Patch:
+    """Sweeps before the claim only, which may be too early."""
+    right = PosixStorage.settle
+
+    def wrong(self: PosixStorage, revision: int, **what: bool) -> None:
+        if any(what.values()):
+            right(self, revision, **what)
+
+    return mock.patch.object(PosixStorage, "settle", wrong)
+
+
 def _not_confirmed() -> Patch:
     """Claims without looking whether something newer exists."""
     right = revisions._numbers
@@ -340,6 +352,11 @@ MUTANTS: Final = (
     Mutant("published checkpoint withdrawn", _published_withdrawn, _paused),
     Mutant("claim not confirmed", _not_confirmed, _paused),
     Mutant("temporaries not swept", _not_swept, _paused),
+    Mutant(
+        "temporaries not swept again after the claim",
+        _not_swept_again,
+        test_double_pause.test_pointer_is_not_moved_down_by_who_was_paused_after_its_confirmation,
+    ),
     Mutant(
         "pointer moved down from a stale view",
         _pointer_from_a_stale_view,
