@@ -43,7 +43,7 @@ class _Turn:
 @pytest.mark.slow
 @pytest.mark.timeout(90)
 def test_pointer_is_not_moved_down_by_who_was_paused_after_its_confirmation(
-    tmp_path: Path,
+    fast: Path,
 ) -> None:
     """G4, S6, R4: a claim disarms whoever confirmed before it and has not moved the pointer yet.
 
@@ -54,7 +54,7 @@ def test_pointer_is_not_moved_down_by_who_was_paused_after_its_confirmation(
     """
     behind = trees.history()[2]
     behind["nightly/manifest.json"] = behind["nightly/manifest-000002.json"]
-    place = trees.plant(behind, Path(tempfile.mkdtemp(dir=tmp_path)))
+    place = trees.plant(behind, Path(tempfile.mkdtemp(dir=fast)))
     holding, moving = _Turn(), _Turn()
     said: list[object] = []
 

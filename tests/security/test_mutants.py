@@ -18,22 +18,16 @@ def _passes(oracle: Oracle, base: Path) -> bool:
     return True
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where all oracles of this module make their stores."""
-    return tmp_path_factory.mktemp("mutants")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.mistake.replace(" ", "_"))
-def test_planted_bug_is_killed_by_its_oracle(base: Path, mutant: Mutant) -> None:
+def test_planted_bug_is_killed_by_its_oracle(fast: Path, mutant: Mutant) -> None:
     """Crash testing 5: each mistake makes its oracle fail, which passes without it.
 
     Method: the oracle, then the oracle with the patch, which must raise ``AssertionError``.
     """
-    check(_passes(mutant.oracle, base), "the oracle passes without the mutant")
+    check(_passes(mutant.oracle, fast), "the oracle passes without the mutant")
     with mutant.planted(), pytest.raises(AssertionError) as failure:
-        mutant.oracle(base)
+        mutant.oracle(fast)
     print(f"{mutant.mistake}: {str(failure.value)[:200]}")
 
 

@@ -24,10 +24,10 @@ ALL: list[Callable[[Path], object]] = [
 @pytest.mark.slow
 @pytest.mark.parametrize("holds", ALL, ids=lambda holds: holds.__name__)
 def test_what_must_hold_while_a_save_runs_holds(
-    tmp_path: Path, holds: Callable[[Path], object]
+    fast: Path, holds: Callable[[Path], object]
 ) -> None:
     """I1, I2, I4, S6, F13: see the function's own first line.
 
     Method: real saves on a disk, looked at, or paused, before every call of the file system.
     """
-    print(f"{holds.__name__}: {holds(tmp_path)}")
+    print(f"{holds.__name__}: {holds(fast)}")
