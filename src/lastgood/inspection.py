@@ -170,7 +170,8 @@ class _Inspection:
             ),
             notices=selected.notices if selected else (),
         )
-        return Attempt(report, report.verdict == "good", self._reading.trace)
+        plain = report.verdict == "good" and not self._reading.lost_names
+        return Attempt(report, plain, self._reading.trace)
 
     def _collect(self, read: Callable[[], _Found]) -> _Found | None:
         try:
@@ -213,7 +214,7 @@ class _Inspection:
             if entry is not None and header.digest != entry.digest:
                 raise ForkDetectedError(f"{name} is intact, but not the one that is named")
         except NotStoredError:
-            reading.trace.append((name, "gone"))
+            reading.note_gone(name)
             return
         except LastgoodError as error:
             self._errors.append(error)

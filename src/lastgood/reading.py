@@ -34,6 +34,7 @@ from lastgood.storage.interface import Storage
 _Record = TypeVar("_Record")
 _KEPT_REVISIONS: Final = 2
 _HEAD_BYTES: Final = 16 * 1024
+_GONE: Final = "gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +183,15 @@ class Reading:
         return self._judge(name, self._beginning, decode, context)
 
     @property
+    def lost_names(self) -> bool:
+        """Whether a name went between the listing and its reading: somebody is at work."""
+        return any(seen == _GONE for _, seen in self.trace)
+
+    def note_gone(self, name: str) -> None:
+        """Remember that ``name`` went since it was listed."""
+        self.trace.append((name, _GONE))
+
+    @property
     def _checkpoint_bytes(self) -> int:
         return self.scope.limits.record_bytes(self.scope.limits.payload_bytes)
 
@@ -245,7 +255,7 @@ class Reading:
         try:
             data = read(name)
         except NotStoredError:
-            self.trace.append((name, "gone"))
+            self.note_gone(name)
             return None
         except LastgoodError as error:
             self.trace.append((name, str(error)))

@@ -185,4 +185,6 @@ def _attempt(reading: Reading) -> Attempt[Survey]:
         headers={s: h for s, h in evidence.headers.items() if isinstance(h, CheckpointHeader)},
         bodies=reading.bodies,
     )
-    return Attempt(found, verdict.current is not None and verdict.is_settled, reading.trace)
+    # A name that went while it was read may have been a newer checkpoint's (G4).
+    plain = verdict.current is not None and verdict.is_settled and not reading.lost_names
+    return Attempt(found, plain, reading.trace)
