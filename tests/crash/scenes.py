@@ -6,6 +6,7 @@ bytes are believed. Its fingerprints grow with its sequence (I6).
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import shutil
@@ -79,6 +80,11 @@ def outcome(call: Callable[[], SaveReceipt]) -> Outcome:
         return error
 
 
+def told(store: CheckpointStore, sequence: int, author: str = "owner") -> Outcome:
+    """What ``author`` is told of a save at ``sequence``."""
+    return outcome(lambda: store.save(checkpoint(sequence, author)))
+
+
 def latest(place: Path) -> Believed:
     """What a fresh reader believes."""
     root = PosixRoot(place)
@@ -137,7 +143,8 @@ def check_settled(place: Path, current: Believed, context: str) -> None:
     check_equal(report.findings, (), f"{context}: findings")
     check_equal(report.verdict, "good", f"{context}: verdict")
     check_equal(_not_aside(report.leftovers), [], f"{context}: leftovers")
-    revision = report.selection.manifest.revision if report.selection else 0
+    newest = report.selection.manifest if report.selection else None
+    revision = newest.revision if newest else 0
     expected = ["lock", "manifest.json", "session.json"]
     expected += [names.manifest(number) for number in (revision - 1, revision)]
     expected += [row.name for row in report.rows if row.role in ("current", "previous")]
@@ -147,6 +154,26 @@ def check_settled(place: Path, current: Believed, context: str) -> None:
 
 def _not_aside(listed: Iterable[str]) -> list[str]:
     return [name for name in listed if not name.startswith("archive/fenced-")]
+
+
+def looks_of(place: Path) -> str:
+    """A digest of the store's shape: names without their random parts, sizes, links, bytes' kind.
+
+    Records differ in each run by random bytes and times, so sizes stand for them: the code
+    writes each record whole or not at all, and a half has another size.
+    """
+    told = hashlib.sha256()
+    for path in sorted(place.rglob("*")) if place.exists() else []:
+        status = path.lstat()
+        name = path.name
+        if name.endswith(".tmp"):
+            name = name.rsplit(".", 2)[0]
+        elif name.startswith("fenced-"):
+            name = name[:7] + name[23:]
+        size = status.st_size if path.is_file() and name != "lock" else 0
+        folder = path.parent.relative_to(place)
+        told.update(f"{folder}/{name} {size} {status.st_nlink}\n".encode())
+    return told.hexdigest()
 
 
 class Scenes:
