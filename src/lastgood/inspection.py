@@ -166,7 +166,7 @@ class _Inspection:
             foreign=(*self._reading.foreign, *(n for n in archived if _is_foreign(_leaf(n)))),
             leftovers=(
                 *(selected.leftovers if selected else ()),
-                *(n for n in archived if names.is_fenced(_leaf(n))),
+                *(n for n in archived if names.is_set_aside(_leaf(n))),
             ),
             notices=selected.notices if selected else (),
         )
@@ -267,7 +267,7 @@ def _roles(newest: Manifest | None) -> dict[int, tuple[Role, Entry, str]]:
 
 def _is_foreign(leaf: str) -> bool:
     parsed = names.parse(leaf)
-    return not names.is_fenced(leaf) and (parsed is None or parsed.kind is not Kind.CHECKPOINT)
+    return not names.is_set_aside(leaf) and (parsed is None or parsed.kind is not Kind.CHECKPOINT)
 
 
 def _leaf(name: str) -> str:

@@ -2,22 +2,29 @@
 
 Two verified generations are on disk at every instant (I4): before anything is removed, the
 previous generation is read again as a stranger would. If it is bad, nothing is removed, for
-what is about to go may be the last good one. A failure here never fails a save, which is
-durable already: it is a warning, and the next prune removes what this one left.
+what is about to go may be the last good one.
+
+Whatever is removed is verified first, too, for damaged bytes are never deleted: they are
+evidence, and move to the archive under a name that nothing believes (G3).
+
+A failure here never fails a save, which is durable already: it is a warning, and the next
+prune removes what this one left.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, field
 
-from lastgood.errors import DamagedError, LastgoodError
+from lastgood.errors import DamagedError, LastgoodError, NotStoredError, UnknownFormatError
 from lastgood.formats import names
+from lastgood.formats.checkpoint import CheckpointHeader
 from lastgood.formats.manifest import Entry, Manifest
 from lastgood.formats.names import Kind
 from lastgood.formats.seal import Digest
 from lastgood.reading import Reading, Scope, verify_checkpoint
 from lastgood.rules.retention import Retention, prunable_revisions, prunable_sequences
-from lastgood.storage.interface import OwnedStorage, Storage
+from lastgood.storage.interface import OwnedStorage
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,61 +51,96 @@ def prune(scope: Scope, storage: OwnedStorage, newest: Manifest, *, retention: R
         newest: The newest revision, durable.
         retention: What is kept beyond two generations.
     """
-    removed: list[str] = []
-    archived: list[str] = []
+    pruning = _Pruning(scope, storage)
     try:
-        if newest.previous is not None:
-            _verify(scope, storage, newest.previous)
+        lineage = _Lineage(None if newest.previous is None else pruning.verified(newest.previous))
         listed = [found for found in map(names.parse, storage.list()) if found is not None]
         sequences = [p.number for p in listed if p.kind is Kind.CHECKPOINT]
-        lineage = _Lineage(scope, storage, newest) if retention.archive == "all" else None
         for sequence in prunable_sequences(newest, sequences):
-            name = names.checkpoint(sequence)
-            if lineage is not None and lineage.holds(sequence):
-                storage.archive(name)
-                archived.append(name)
-            else:
-                storage.delete(name)
-                removed.append(name)
+            pruning.retire_checkpoint(sequence, lineage, retention)
         revisions = [p.number for p in listed if p.kind is Kind.MANIFEST]
         for revision in prunable_revisions(newest, revisions):
-            storage.delete(names.manifest(revision))
-            removed.append(names.manifest(revision))
+            pruning.retire_manifest(names.manifest(revision))
     except LastgoodError as error:
-        return Pruned(tuple(removed), tuple(archived), (f"Pruning stopped: {error}",))
-    return Pruned(tuple(removed), tuple(archived))
+        pruning.warnings.append(f"Pruning stopped: {error}")
+    return Pruned(tuple(pruning.removed), tuple(pruning.archived), tuple(pruning.warnings))
 
 
-def _verify(scope: Scope, storage: Storage, entry: Entry) -> None:
-    if verify_checkpoint(scope, storage, entry.sequence).digest != entry.digest:
-        raise DamagedError("it is not the one that the newest manifest names", name=entry.name)
+@dataclass(slots=True)
+class _Pruning:
+    """One prune, and what it did so far."""
+
+    scope: Scope
+    storage: OwnedStorage
+    removed: list[str] = field(default_factory=list)
+    archived: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def verified(self, entry: Entry) -> CheckpointHeader:
+        """The header of a generation that a stranger would accept (I4)."""
+        header = verify_checkpoint(self.scope, self.storage, entry.sequence)
+        if header.digest != entry.digest:
+            raise DamagedError("it is not the one that the newest manifest names", name=entry.name)
+        return header
+
+    def retire_checkpoint(self, sequence: int, lineage: _Lineage, retention: Retention) -> None:
+        """Delete a checkpoint, or move it to the archive."""
+        name = names.checkpoint(sequence)
+        try:
+            header = verify_checkpoint(self.scope, self.storage, sequence)
+        except (DamagedError, UnknownFormatError) as error:
+            self._set_aside(name, error)
+            return
+        except NotStoredError:
+            return  # another owner's prune was faster
+        in_lineage = lineage.holds(header)
+        if retention.archive == "none":
+            self._delete(name)
+        elif in_lineage:
+            self.storage.archive(name)
+            self.archived.append(name)
+        else:
+            self._set_aside(name, None)
+
+    def retire_manifest(self, name: str) -> None:
+        """Delete a revision that nothing needs any more."""
+        found = Reading(self.scope, self.storage).manifest(name)
+        if isinstance(found, DamagedError | UnknownFormatError):
+            self._set_aside(name, found)
+        elif isinstance(found, LastgoodError):
+            raise found
+        elif found is not None:
+            self._delete(name)
+
+    def _delete(self, name: str) -> None:
+        self.storage.delete(name)
+        self.removed.append(name)
+
+    def _set_aside(self, name: str, damage: LastgoodError | None) -> None:
+        """Keep bytes that may not stay and may not go, under a name made of them."""
+        limits = self.scope.limits
+        data = self.storage.read(name, max_bytes=limits.record_bytes(limits.payload_bytes))
+        token = hashlib.sha256(data).digest()[: names.TOKEN_BYTES]
+        aside = names.fenced(name, token) if damage is None else names.damaged(name, token)
+        self.storage.set_aside(name, aside, expected=data)
+        self.archived.append(name)
+        if damage is not None:
+            self.warnings.append(f"{name} is damaged and was moved to {names.archived(aside)}")
 
 
 class _Lineage:
     """Walks ``previous`` backwards from the previous generation, newest first.
 
     What is not on that way is a fenced writer's leftover: it never was a generation, and
-    does not enter the archive of generations.
+    does not enter the archive under a generation's name.
     """
 
-    def __init__(self, scope: Scope, storage: OwnedStorage, newest: Manifest) -> None:
-        self._reading = Reading(scope, storage)
-        self._expected: Digest | None = None
-        if newest.previous is not None:
-            self._step(newest.previous.sequence)
+    def __init__(self, newest: CheckpointHeader | None) -> None:
+        self._expected: Digest | None = None if newest is None else newest.previous
 
-    def holds(self, sequence: int) -> bool:
-        """Whether the checkpoint at ``sequence`` is the next on the way back."""
-        found = self._reading.checkpoint_header(sequence)
-        if isinstance(found, LastgoodError):
-            raise found
-        if found is None or found.digest != self._expected:
+    def holds(self, header: CheckpointHeader) -> bool:
+        """Whether ``header`` is the next on the way back."""
+        if header.digest != self._expected:
             return False
-        self._expected = found.previous
+        self._expected = header.previous
         return True
-
-    def _step(self, sequence: int) -> None:
-        found = self._reading.checkpoint_header(sequence)
-        if isinstance(found, LastgoodError):
-            raise found
-        self._expected = None if found is None else found.previous

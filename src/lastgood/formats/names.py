@@ -16,6 +16,7 @@ name                               what
 ``archive``                        directory of milestones and older generations
 ``archive/checkpoint-000099.json`` a checkpoint that left lineage and is kept
 ``archive/fenced-<16 hex>-<name>`` a fenced writer's record that stood in our way
+``archive/damaged-<16 hex>-<name>`` damaged bytes that would have been pruned
 ``.<name>.<16 hex>.tmp``           unpublished
 =================================  =====================================================
 
@@ -107,7 +108,7 @@ _BY_CONTENT: Final = (
     (Kind.BLOB, re.compile(rb"blob-[0-9a-f]{64}")),
 )
 _TEMPORARY: Final = re.compile(rb"\.[a-z0-9][a-z0-9.-]{0,90}\.[0-9a-f]{16}\.tmp")
-_FENCED: Final = re.compile(rb"fenced-[0-9a-f]{16}-([a-z0-9][a-z0-9.-]{0,90})")
+_SET_ASIDE: Final = re.compile(rb"(?:fenced|damaged)-[0-9a-f]{16}-([a-z0-9][a-z0-9.-]{0,90})")
 _DIRECTORY: Final = re.compile(rb"[0-9a-f]{40}")
 _OPERATION: Final = re.compile(rb"[0-9a-f]{32}")
 _ILLEGAL_IN_ID: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -192,9 +193,14 @@ def fenced(name: str, random: bytes) -> str:
     return f"fenced-{random.hex()}-{name}"
 
 
-def is_fenced(name: str) -> bool:
-    """Whether ``name``, found in the archive, is a fenced writer's record."""
-    found = _FENCED.fullmatch(_bytes(name))
+def damaged(name: str, token: bytes) -> str:
+    """The archive's name for what stands damaged under ``name``; ``token`` is 8 bytes."""
+    return f"damaged-{token.hex()}-{name}"
+
+
+def is_set_aside(name: str) -> bool:
+    """Whether ``name``, found in the archive, was set aside: fenced or damaged, never believed."""
+    found = _SET_ASIDE.fullmatch(_bytes(name))
     return found is not None and parse(found[1].decode()) is not None
 
 

@@ -45,7 +45,7 @@ def keep(directory: Directory, name: str) -> None:
 
 
 def set_aside(directory: Directory, name: str, as_name: str, *, expected: bytes) -> None:
-    """Move a fenced writer's record to ``archive/as_name``, if it is still that record.
+    """Move what may not stay to ``archive/as_name``, if it is still that record.
 
     A rename moves whatever holds the name, in one step; looked at first, it could be another
     by the time it is moved. So it is moved, looked at, and put back if it is another.

@@ -24,7 +24,7 @@ Names are those of ``formats.names``: one component, or one below ``archive/``.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 MANIFEST_POINTER = "manifest.json"
 
@@ -176,7 +176,7 @@ class OwnedStorage(Storage, Protocol):
         ...
 
     def set_aside(self, name: str, as_name: str, *, expected: bytes) -> None:
-        """Move a fenced writer's record out of the way, to ``archive/as_name``.
+        """Move what may not stay (fenced, damaged) out of the way, to ``archive/as_name``.
 
         Raises:
             ConflictError: The name held other bytes than ``expected``; it was put back.
@@ -184,6 +184,7 @@ class OwnedStorage(Storage, Protocol):
         ...
 
 
+@runtime_checkable
 class StorageRoot(Protocol):
     """Where a store lies."""
 

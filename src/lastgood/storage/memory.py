@@ -313,7 +313,7 @@ class MemoryStorage(MemoryRecords):
             del files[name]
 
     def set_aside(self, name: str, as_name: str, *, expected: bytes) -> None:
-        """Move a fenced writer's record to ``archive/as_name``.
+        """Move what may not stay to ``archive/as_name``.
 
         Raises:
             NotStoredError: There is no such record.

@@ -239,7 +239,7 @@ class PosixStorage(PosixRecords):
         archive.keep(self._session.directory("write"), name)
 
     def set_aside(self, name: str, as_name: str, *, expected: bytes) -> None:
-        """Move a fenced writer's record to ``archive/as_name``; see ``archive.set_aside``."""
+        """Move what may not stay to ``archive/as_name``; see ``archive.set_aside``."""
         archive.set_aside(self._session.directory("write"), name, as_name, expected=expected)
 
     def close(self) -> None:
