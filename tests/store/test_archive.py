@@ -43,7 +43,7 @@ def test_every_older_generation_moves_to_the_archive_and_loads(world: World) -> 
 @pytest.mark.slow
 def test_thousands_of_generations_cost_a_load_nothing(world: World) -> None:
     """A load lists one small directory and never the archive, however large that is."""
-    count = 2_000 if world.engine == "memory" else 200
+    count = 2_000
     with world.open(retention=ALL) as handle:
         for sequence in range(1, count + 1):
             handle.save(at(sequence))
