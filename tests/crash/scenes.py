@@ -100,6 +100,12 @@ def files(place: Path) -> list[str]:
     return sorted(str(path.relative_to(session)) for path in session.rglob("*") if path.is_file())
 
 
+def snapshot(place: Path) -> dict[str, tuple[int, bytes]]:
+    """Every file below ``place``, with its inode and bytes."""
+    files = (path for path in place.rglob("*") if path.is_file())
+    return {str(path): (path.stat().st_ino, path.read_bytes()) for path in files}
+
+
 def check_recovers(place: Path, may_be: Collection[Believed], context: str) -> Believed:
     """G2, G4: what is there is one of ``may_be``, recovered the same twice; then work goes on.
 

@@ -62,7 +62,15 @@ ONE_SAVE: Final = (
     ("S9", "read", ""),
     ("S9", "close", ""),
     ("S9", "listdir", ""),
+    ("S9", "open", "checkpoint-000020.json"),
+    ("S9", "read", ""),
+    ("S9", "read", ""),
+    ("S9", "close", ""),
     ("S9", "unlink", "checkpoint-000020.json"),
+    ("S9", "open", "manifest-000003.json"),
+    ("S9", "read", ""),
+    ("S9", "read", ""),
+    ("S9", "close", ""),
     ("S9", "unlink", "manifest-000003.json"),
 )
 LOOKS: Final = ("fstat", "stat", "realpath")

@@ -57,8 +57,7 @@ from lastgood.errors import DurabilityUnknownError, LastgoodError, StorageError
 from lastgood.formats.checkpoint import Checkpoint
 from lastgood.saving import SaveReceipt
 from tests.crash.scenes import (DIRECTORY, believed, check_settled, checkpoint, files, latest,
-                                outcome, reader, writer)
-from tests.crash.test_faults import snapshot
+                                outcome, reader, snapshot, writer)
 from tests.support.check import check, check_equal
 from tests.support.records import fingerprint
 place = Path(sys.argv[1])
