@@ -332,8 +332,7 @@ class CheckpointStore:
         to its end first; nothing waits for it here.
         """
         self._closed = True
-        if self._storage is not None:
-            self._handle.end(self._storage.close)
+        self._handle.end(self._give_back)
 
     def __enter__(self) -> Self:
         """Use it as a context manager."""
@@ -359,6 +358,11 @@ class CheckpointStore:
         succeeded = range(1, self._schema_version + 1)
         scope = self._place.scope(self._scope.session, schemas=succeeded)
         self._lease = take(scope, self._storage, owner=owner)
+
+    def _give_back(self) -> None:
+        if self._storage is not None:
+            self._storage.close()
+        self._place.close()
 
     def _owned(self) -> Lease:
         """The lease, taken again if an unfinished save ended it (R1)."""

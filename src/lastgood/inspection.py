@@ -154,6 +154,8 @@ class _Inspection:
         rows = [*self._stored(evidence, newest)] if evidence is not None else []
         archived = self._collect(lambda: self._reading.storage.list(names.archived(""))) or ()
         rows += self._archived(archived)
+        if selected is not None and selected.manifest is None:
+            self._check_new(archived)
         self._other_manifests(evidence)
         record = evidence.session if evidence is not None else None
         report = Report(
@@ -235,6 +237,12 @@ class _Inspection:
             label=label,
             problem=problem,
         )
+
+    def _check_new(self, archived: Iterable[str]) -> None:
+        """Nothing comes into an archive before the first manifest, which never goes again."""
+        if not all(_is_foreign(_leaf(name)) for name in archived):
+            missing = "it is missing beside archived records"
+            self._errors.append(DamagedError(missing, name=names.POINTER))
 
     def _other_manifests(self, evidence: Evidence | None) -> None:
         """Those that a verdict does not need; all that is there is read (T2)."""

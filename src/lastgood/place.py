@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from lastgood.clock import Clock, utc_text
 from lastgood.entropy import Entropy
@@ -24,6 +25,7 @@ from lastgood.storage.posix import PosixRoot
 from lastgood.survey import read_store
 
 _LATER: Final = frozenset({"s3", "gs", "az"})
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 _memory: dict[str, MemoryRoot] = {}
 
 
@@ -36,12 +38,14 @@ class Place:
         keyring: The keys.
         store_id: What ``store.json`` must say.
         limits: The reader's.
+        is_lent: Whether the back end is the caller's own, who may have other uses for it.
     """
 
     root: StorageRoot
     keyring: Keyring
     store_id: str
     limits: Limits
+    is_lent: bool
 
     def read(self) -> StoreRecord | None:
         """Authenticate the store; None if there is none yet.
@@ -72,6 +76,11 @@ class Place:
                 raise DamagedError("it appeared and vanished", name=names.STORE) from None
             return found
         return record
+
+    def close(self) -> None:
+        """Give back what ``find`` opened; idempotent, never raises."""
+        if not self.is_lent:
+            self.root.close()
 
     def scope(self, session: str, *, schemas: Collection[int] | None) -> Scope:
         """What is fixed of one session here.
@@ -112,15 +121,18 @@ def find(
         network_filesystem: ``"accept"`` where only one machine ever writes.
 
     Raises:
-        UsageError: ``where`` is empty or of an unknown scheme.
+        UsageError: ``where`` is empty, of an unknown scheme, or no place at all.
         ConfigurationError: The platform or the scheme cannot be used here.
         KeyFileError: The key file lies under the store.
     """
     check_type(keys, Keyring, what="keyring")
     check_type(limits, Limits, what="set of limits")
-    if isinstance(where, str | os.PathLike):
-        text = os.fspath(where)
-        root: StorageRoot = _memory_root(text) or PosixRoot(
+    is_lent = isinstance(where, StorageRoot)
+    if isinstance(where, StorageRoot):
+        root = where
+    elif isinstance(where, str | os.PathLike):
+        text = os.fsdecode(where)
+        root = _memory_root(text) or PosixRoot(
             _path(text),
             clock=clock,
             entropy=entropy,
@@ -128,31 +140,46 @@ def find(
             network_filesystem=network_filesystem,
         )
     else:
-        root = where
+        raise UsageError(f"A store is a path or a back end, not {printable(type(where).__name__)}")
     if isinstance(root, PosixRoot):
         keys.check_outside(root.location())
     pinned = keys.store_id if store_id is None else store_id
-    return Place(root=root, keyring=keys, store_id=pinned, limits=limits)
+    return Place(root=root, keyring=keys, store_id=pinned, limits=limits, is_lent=is_lent)
 
 
 def _memory_root(text: str) -> MemoryRoot | None:
     """The store of this name in this process; for tests, gone with the process."""
     if not text.startswith("memory:"):
         return None
-    return _memory.setdefault(text, MemoryRoot())
+    return _memory.setdefault(text, MemoryRoot(text.removeprefix("memory:")))
 
 
 def _path(text: str) -> str:
-    if not text:
-        raise UsageError("The store's root is empty")
-    if "\0" in text:
-        raise UsageError("The store's root holds a NUL character")
-    scheme = text.split(":", 1)[0] if ":" in text else ""
-    if scheme in _LATER:
+    """The path that ``text`` means; one with a colon in front may be written ``./s3:x``."""
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme in _LATER:
         raise ConfigurationError(f"Stores in {scheme}: are not supported by this version")
-    if scheme == "file":
+    if colon and scheme == "file":
+        path = _path_of_url(text)
+    elif rest.startswith("//") and _SCHEME.fullmatch(scheme):
+        raise UsageError(f"Stores in {printable(scheme)}: are not known")
+    else:
+        path = os.path.expanduser(text)
+    if not path:
+        raise UsageError("The store's root is empty")
+    if "\0" in path:
+        raise UsageError("The store's root holds a NUL character")
+    return path
+
+
+def _path_of_url(text: str) -> str:
+    try:
         parts = urlsplit(text)
-        if parts.netloc not in ("", "localhost") or not parts.path:
-            raise UsageError(f"{printable(text)} names no local path")
-        return unquote(parts.path)
-    return os.path.expanduser(text)
+    except ValueError:
+        parts = SplitResult("", "", "", "", "")
+    if parts.netloc not in ("", "localhost") or not parts.path:
+        raise UsageError(f"{printable(text)} names no local path")
+    if parts.query or parts.fragment:
+        # Dropped, they would lead to another directory than the one that was meant.
+        raise UsageError(f"{printable(text)} holds ? or #, which a URL writes as %3F and %23")
+    return unquote(parts.path)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from lastgood.checkpoints import CheckpointStore, Validator
 from lastgood.clock import Clock, SystemClock
@@ -14,13 +15,16 @@ from lastgood.entropy import Entropy, system_entropy
 from lastgood.errors import DamagedError, LastgoodError, NotStoredError
 from lastgood.formats import names, session
 from lastgood.formats.limits import Limits
+from lastgood.formats.names import Kind
 from lastgood.formats.session import Program, SessionRecord
 from lastgood.keyring import Keyring
 from lastgood.place import Place, find
 from lastgood.rules.retention import Retention
-from lastgood.storage.interface import StorageRoot
+from lastgood.storage.interface import Storage, StorageRoot
 from lastgood.storage.mounts import NetworkFileSystem
 from lastgood.survey import session_directories
+
+_BEFORE_RECORDS: Final = (Kind.LOCK, Kind.TEMPORARY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +108,7 @@ class Store:
 
     def close(self) -> None:
         """Give back descriptors; sessions that are open stay so."""
-        self._place.root.close()
+        self._place.close()
 
     def __enter__(self) -> Self:
         """Use it as a context manager."""
@@ -120,32 +124,47 @@ class Store:
         self.close()
 
     def _entry(self, directory: str) -> SessionEntry:
-        place = self._place
         try:
-            storage = place.root.session(directory, access="read")
-            try:
-                data = storage.read(names.SESSION, max_bytes=session.MAX_BYTES)
-                begun = True
-            except NotStoredError:
-                begun = any(map(names.parse, storage.list("manifest")))
-                data = b""
-            finally:
-                storage.close()
-            if not data and not begun:
-                return SessionEntry(directory=directory, record=None)
-            if not data:
-                raise DamagedError("it is missing beside records", name=names.SESSION)
-            record = session.decode(
-                data,
-                store_id=place.store_id,
-                directory=directory,
-                sealer=place.keyring.sealer(directory, store_id=place.store_id),
-                limits=place.limits,
-                name=names.SESSION,
-            )
+            return SessionEntry(directory=directory, record=self._record(directory))
         except LastgoodError as error:
             return SessionEntry(directory=directory, record=None, problem=error)
-        return SessionEntry(directory=directory, record=record)
+
+    def _record(self, directory: str) -> SessionRecord | None:
+        """What ``session.json`` says; None where nothing was begun yet."""
+        place = self._place
+        with contextlib.closing(place.root.session(directory, access="read")) as storage:
+            data = _bytes_of_session(storage)
+            if data is None and _is_begun(storage):
+                # Its owner may have made both since; the record comes before every other.
+                data = _bytes_of_session(storage)
+                if data is None:
+                    raise DamagedError("it is missing beside records", name=names.SESSION)
+        if data is None:
+            return None
+        return session.decode(
+            data,
+            store_id=place.store_id,
+            directory=directory,
+            sealer=place.keyring.sealer(directory, store_id=place.store_id),
+            limits=place.limits,
+            name=names.SESSION,
+        )
+
+
+def _bytes_of_session(storage: Storage) -> bytes | None:
+    try:
+        return storage.read(names.SESSION, max_bytes=session.MAX_BYTES)
+    except NotStoredError:
+        return None
+
+
+def _is_begun(storage: Storage) -> bool:
+    """Whether records lie there; a kill before the first one leaves a lock and temporaries."""
+    parsed = map(names.parse, storage.list())
+    if any(p is not None and p.kind not in _BEFORE_RECORDS for p in parsed):
+        return True
+    archived = (name.removeprefix(names.archived("")) for name in storage.list(names.archived("")))
+    return any(names.parse(name) is not None or names.is_set_aside(name) for name in archived)
 
 
 def open_store(
@@ -183,5 +202,10 @@ def open_store(
         entropy=entropy,
         network_filesystem=network_filesystem,
     )
-    place.read()
-    return Store(place, clock=clock, entropy=entropy)
+    opened = Store(place, clock=clock, entropy=entropy)
+    try:
+        place.read()
+    except BaseException:
+        opened.close()
+        raise
+    return opened

@@ -12,17 +12,19 @@ from lastgood import CheckpointStore, Retention, open_store
 from lastgood.errors import (
     FencedError,
     InvalidIdError,
+    LastgoodError,
     LockedError,
     PolicyError,
     UsageError,
 )
 from lastgood.formats.limits import Limits
 from lastgood.storage.memory import MemoryRoot
-from tests.storage.places import picture
+from tests.storage.places import descriptors, none_leaked, picture
 from tests.store.world import SESSION, World, at
 from tests.support.check import check, check_equal
 from tests.support.records import keyring
 
+OTHER = bytes(32)
 PATIENCE = Limits(lock_wait_s=0.05)
 
 
@@ -246,12 +248,16 @@ def test_what_is_no_session_id_is_refused_before_anything_is_made(
     check_equal(list(world.root.directories()), [], "what is in the root")
 
 
-WHERE = ["", "nul\0", "s3://bucket/prefix", "gs:bucket", "az:x", "file:", "file://elsewhere/x"]
+WHERE = [
+    "", "nul\0", "s3://bucket/prefix", "gs:bucket", "az:x", "gcs://bucket", "HTTPS://host/x",
+    "file:", "file://elsewhere/x", "file://[::1", "file:///a%00b", "file:///a#b", "file:///a?b",
+    b"bytes", 5, None,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_a_place_that_is_none_is_refused(where: str) -> None:
-    """A scheme of later versions is never taken for a path."""
+def test_a_place_that_is_none_is_refused(where: Any) -> None:
+    """A scheme of later versions, or of nobody, is never taken for a path, nor half of a URL."""
     for mode in ("write", "read"):
         with pytest.raises(Exception, match=r".") as raised:
             CheckpointStore(where, SESSION, keys=keyring(), mode=mode)
@@ -265,6 +271,40 @@ def test_a_path_may_be_given_in_three_ways(disk: World, make: Callable[[object],
     with disk.open(root=make(disk.path)) as handle:
         loaded = handle.load_latest()
         check_equal(loaded and loaded.sequence, 10, "what is loaded")
+
+
+def test_a_handle_that_was_given_a_path_leaves_nothing_open(disk: World) -> None:
+    """C7: a process that opens and closes a thousand handles never runs out of descriptors.
+
+    Method: what is open before and after a writer, a reader, a store and three refusals.
+    """
+    disk.saved(10)
+    where: dict[str, Any] = {"root": disk.path}
+    with none_leaked("a writer"), disk.open(**where) as handle:
+        handle.save(at(20))
+    with none_leaked("readers"):
+        for session in (SESSION, "new"):
+            with disk.reader(session, **where) as reader:
+                reader.load_latest()
+    with none_leaked("a store"), open_store(disk.path, keys=disk.keys) as store:
+        list(store.sessions())
+    refusals: list[Callable[[], object]] = [
+        lambda: open_store(disk.path, keys=keyring(OTHER)),
+        lambda: disk.open(**where, keys=keyring(OTHER)),
+        lambda: disk.reader(**where, keys=keyring(OTHER)),
+    ]
+    for refused in refusals:
+        with none_leaked("a refusal"), pytest.raises(LastgoodError):
+            refused()
+
+
+def test_a_back_end_of_the_callers_outlives_the_handles_that_it_was_given_to(disk: World) -> None:
+    """What was lent is not given back by the borrower; a path's own is its handle's."""
+    disk.saved(10)
+    with open_store(disk.root, keys=disk.keys) as store:
+        before = descriptors()
+    check(before <= descriptors(), "the root is still held")
+    check_equal(store.location, str(disk.path), "and says where it is")
 
 
 def test_a_name_in_memory_is_one_store_in_this_process() -> None:

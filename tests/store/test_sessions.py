@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from lastgood import CheckpointStore, Keyring, Limits, Program, Store, open_store
+from lastgood import CheckpointStore, Keyring, Limits, Program, Retention, Store, open_store
 from lastgood.errors import DamagedError, KeyFileError, LastgoodError, SplicedError
 from lastgood.formats import names
 from lastgood.storage.memory import MemoryRoot
-from tests.store.world import World, at
+from tests.store.world import SESSION, World, at
 from tests.support.check import check, check_equal
 from tests.support.records import keyring
 
@@ -93,6 +93,23 @@ def test_a_directory_in_which_nothing_was_begun_is_no_problem(world: World) -> N
         check_equal((reader.load_latest(), reader.check().verdict), (None, "new"), "a new session")
     with world.open("begun") as handle:
         check_equal(handle.save(at(1)).status, "saved", "it can be begun")
+
+
+@pytest.mark.parametrize("left", ["checkpoint-000030.json", "manifest.json", "archive/"])
+def test_records_without_their_session_are_never_taken_for_nothing(world: World, left: str) -> None:
+    """G3: whatever record is left alone, ``sessions`` shows a problem and no verdict is good.
+
+    Method: all of a session is deleted but one kind of file; an archive counts as well.
+    """
+    world.saved(10, 20, 30, retention=Retention("all"))
+    with world.storage(SESSION, access="read") as storage:
+        every = {*storage.list(), *storage.list("archive/")}
+    for name in every:
+        if not name.startswith(left) and name != names.LOCK:
+            world.drop(name)
+    check_equal(list(listed(world).values()), ["damaged"], "what is listed")
+    with world.reader() as reader:
+        check_equal(reader.check().exit_code, 2, "the verdict")
 
 
 def test_a_file_in_the_place_of_a_session_is_shown(disk: World) -> None:
