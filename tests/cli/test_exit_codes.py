@@ -18,7 +18,7 @@ from lastgood.cli.verbs import checkpoints
 from lastgood.formats import names, session
 from lastgood.formats.limits import Limits
 from lastgood.keyring import Keyring
-from tests.cli.commands import Place, Ran
+from tests.cli.commands import LASTGOOD, Place, Ran
 from tests.support.check import check, check_equal
 from tests.support.trees import picture
 
@@ -114,9 +114,34 @@ def test_damage_is_named_with_file_and_next_command(verb: str, kept: Place) -> N
     """C2-07: file, what is wrong, and the exact next command, with the session filled in."""
     flipped(kept)
     said = kept.run(verb, "nightly").left(2).said
-    for word in ("checkpoint-000002.json", "lastgood verify nightly", "Nothing was changed"):
+    then = "list" if verb == "verify" else "verify"
+    for word in ("checkpoint-000002.json", f"lastgood {then} nightly", "Nothing was changed"):
         check(word in said, f"{word} is missing: {said}")
     check("SESSION" not in said, said)
+
+
+def test_named_command_judges_the_store_that_was_given(kept: Place) -> None:
+    """The advice about one store, pasted, never gives the good verdict on another.
+
+    Method: the environment names a good store, ``--root`` a damaged copy; the command that the
+    error names is run by a shell, which must come to the same verdict.
+    """
+    copy = kept.top / "a copy"
+    shutil.copytree(kept.root, copy)
+    damaged = Place(kept.top)
+    damaged.flip(next(copy.rglob("checkpoint-000002.json")))
+    said = kept.run("load", "nightly", "--root", str(copy)).left(2).said
+    command = said.rsplit("with: ", 1)[1].removesuffix(".\n")
+    script = command.replace("lastgood", LASTGOOD, 1)
+    done = subprocess.run(["/bin/sh", "-c", script], env=kept.names, check=False)
+    check_equal(done.returncode, 2, command)
+
+
+def test_place_without_sessions_is_never_verified_as_good(place: Place) -> None:
+    """A misspelt or lost store exits 1, so that a watching program notices."""
+    ran = place.run("verify", "--all").left(1)
+    check_equal(ran.out, b"", "the answer")
+    check("There are no sessions" in ran.said and "--root" in ran.said, ran.said)
 
 
 def test_damaged_session_is_not_replaced_by_a_fresh_one(kept: Place) -> None:

@@ -13,7 +13,13 @@ import pytest
 from lastgood.cli import output, wording
 from lastgood.cli.answer import Answer, Table
 from lastgood.cli.verdicts import worst, worst_code
-from lastgood.errors import DamagedError, LockedError, StorageError
+from lastgood.errors import (
+    DamagedError,
+    LockedError,
+    StorageError,
+    UnknownSessionError,
+    UsageError,
+)
 from lastgood.formats import canonical
 from tests.cli.commands import LASTGOOD, Place, effect
 from tests.support.check import check, check_equal
@@ -195,6 +201,39 @@ def test_next_command_can_be_pasted(session: str | None, expected: str) -> None:
     """The command that a message names is quoted for a shell, or left general."""
     error = wording.fill(DamagedError("x", name="n"), session=session)
     check_equal(error.do, f"Look at every finding with: {expected}", "what to do")
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        (("--root", "a b"), "--root 'a b' nightly"),
+        (("--root", "r", "--keys", "k;l"), "--root r --keys 'k;l' nightly"),
+        (("--root", f"r{BIDI}"), "--root … nightly"),
+    ],
+)
+def test_next_command_leads_to_the_place_that_was_given(
+    place: tuple[str, ...], expected: str
+) -> None:
+    """Pasted, it does not look at another store; what cannot be typed is not shown (T12).
+
+    Method: filled twice, for a report's error is filled by its verb and once more at the end.
+    """
+    for said, verb in ((DamagedError("x", name="n"), "verify"), (UnknownSessionError("x"), "")):
+        for _ in range(2):
+            wording.fill(said, session="nightly", place=place)
+        options = expected if verb else expected.removesuffix(" nightly")
+        shown = f"lastgood {verb or 'sessions'} {options}"
+        check(said.do.endswith(f": {shown}"), said.do)
+    error = wording.fill(
+        UsageError("x", do="With: lastgood sessions --help"), session="s", place=place
+    )
+    check_equal(error.do, "With: lastgood sessions --help", "help needs no place")
+
+
+def test_advice_after_verify_is_not_to_verify() -> None:
+    """Who has every finding already is told what comes next."""
+    error = wording.fill(DamagedError("x", name="n"), session="s", verb="verify")
+    check("lastgood list s" in error.do and "verify " not in error.do, error.do)
 
 
 def test_worst_error_is_altered_data_then_what_could_not_be_looked_at() -> None:

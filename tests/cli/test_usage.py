@@ -135,6 +135,28 @@ def test_root_and_keys_default_to_the_environment(monkeypatch: pytest.MonkeyPatc
     check_equal(parse(["sessions", "--root", "x"]).root, "x", "root")
 
 
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        ([], ()),
+        (["--root", "r"], ("--root", "r")),
+        (["--keys", "k", "--root", "r"], ("--root", "r", "--keys", "k")),
+        (["--keys", "env:K"], ("--keys", "env:K")),
+        (["--keys", "exec:/bin/vault secret"], ()),
+        (["--keys", "fd:7"], ()),
+        (["--accept-network-filesystem"], ("--accept-network-filesystem",)),
+    ],
+)
+def test_place_that_messages_repeat_is_what_was_given(
+    words: list[str], place: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the environment says need not be repeated; a key command could hold secrets."""
+    monkeypatch.setenv("LASTGOOD_ROOT", "from-env")
+    monkeypatch.setenv("LASTGOOD_KEYS", "from-env")
+    check_equal(parse([*words, "load", "s"]).place, place, "before the verb")
+    check_equal(parse(["load", "s", *words]).place, place, "after the verb")
+
+
 def test_session_that_looks_like_an_option_is_named_behind_two_dashes() -> None:
     """Ids are data: one that begins with a dash can be named too."""
     check_equal(parse(["load", "--", "--json"]).session, "--json", "session")

@@ -12,9 +12,9 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn
 
 from lastgood.errors import UsageError, printable
 from lastgood.version import VERSION
@@ -48,6 +48,7 @@ class Command:
         milestone: Label under which the checkpoint is kept for good.
         with_state: ``yes``: show the state too.
         require: Level of assurance without which the verdict is not "good".
+        place: The options that lead another command to the same store, where they were given.
     """
 
     verb: Verb
@@ -66,6 +67,7 @@ class Command:
     milestone: str | None = None
     with_state: Literal["yes", "no"] = "no"
     require: Literal["L0", "L1", "L2", "L3"] = "L0"
+    place: tuple[str, ...] = ()
 
 
 def parse(words: Sequence[str]) -> Command:
@@ -78,10 +80,24 @@ def parse(words: Sequence[str]) -> Command:
     found = vars(_parser().parse_args(list(words)))
     if found["verb"] == "verify" and found.pop("all", False) == (found.get("session") is not None):
         raise _misuse("lastgood verify", "name a SESSION, or give --all")
+    found["place"] = tuple(_place(found))
     found.setdefault("root", os.environ.get("LASTGOOD_ROOT", ""))
     found.setdefault("keys", os.environ.get("LASTGOOD_KEYS", ""))
     found["effects"] = tuple(found.get("effects", ()))
     return Command(**found)
+
+
+def _place(found: dict[str, Any]) -> Iterator[str]:
+    """What of ``found`` leads to the store; the environment leads there without being repeated.
+
+    A key command may hold secrets, and a descriptor is read only once: neither is repeated.
+    """
+    if "root" in found:
+        yield from ("--root", found["root"])
+    if "keys" in found and not found["keys"].startswith(("exec:", "fd:")):
+        yield from ("--keys", found["keys"])
+    if "network_filesystem" in found:
+        yield "--accept-network-filesystem"
 
 
 class _Parser(argparse.ArgumentParser):

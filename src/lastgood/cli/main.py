@@ -109,14 +109,16 @@ def _interrupted(command: Command) -> LastgoodError:
 
 def _print(command: Command, answer: Answer) -> int:
     if answer.error is not None:
-        fill(answer.error, session=command.session)
-    remarks = tuple(named(text, session=command.session) for text in answer.remarks)
+        fill(answer.error, session=command.session, verb=command.verb, place=command.place)
+    remarks = tuple(
+        named(text, session=command.session, place=command.place) for text in answer.remarks
+    )
     output.show(replace(answer, remarks=remarks), verb=command.verb, machine=command.json)
     return answer.exit_code
 
 
 def _stopped(command: Command, error: LastgoodError) -> int:
-    fill(error, session=command.session)
+    fill(error, session=command.session, verb=command.verb, place=command.place)
     try:
         output.show_error(error, verb=command.verb, machine=command.json)
     except (LastgoodError, BrokenPipeError):

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Final
 
-from lastgood.errors import LastgoodError, UnknownSchemaError, printable
+from lastgood.errors import (
+    DamagedError,
+    LastgoodError,
+    LimitError,
+    UnknownSchemaError,
+    printable,
+)
+
+AFTER_VERIFY_DO: Final = (
+    "Put back a copy of the session, or begin a new one from what still verifies, shown by: "
+    "lastgood list SESSION"
+)
+"""What to do about damage for who has asked ``verify`` already."""
 
 _BEYOND_ASCII: Final = re.compile(r"[^\x20-\x7e]+")
 _MAX_CELL_CHARS: Final = 1_000
 _MAX_TYPED_CHARS: Final = 200
-_PLACEHOLDER: Final = re.compile(r"(?<=lastgood )(verify|list|load) SESSION\b")
+_COMMAND: Final = re.compile(
+    r"(?<=lastgood )(?:(?P<verb>verify|list|load) SESSION|(?P<whole>sessions))\b(?! --)"
+)
 
 
 def cell(value: object) -> str:
@@ -38,26 +53,49 @@ def harmless_json(data: bytes) -> bytes:
     return _BEYOND_ASCII.sub(_escaped_run, data.decode()).encode()
 
 
-def fill(error: LastgoodError, *, session: str | None) -> LastgoodError:
+def fill(
+    error: LastgoodError, *, session: str | None, verb: str = "", place: Sequence[str] = ()
+) -> LastgoodError:
     """Make ``error`` say what helps on the command line; returns it."""
     if isinstance(error, UnknownSchemaError) and error.do == UnknownSchemaError.default_do:
         error.do = (
             "If you know that schema, name it with --schema-version, otherwise run the program "
             "version that knows it"
         )
-    error.do = named(error.do, session=session)
+    if isinstance(error, LimitError) and error.do == LimitError.default_do:
+        error.do = "Make it smaller; the command has no other limits, the Python library has"
+    if verb == "verify" and error.do == DamagedError.default_do:
+        error.do = AFTER_VERIFY_DO
+    error.do = named(error.do, session=session, place=place)
     return error
 
 
-def named(text: str, *, session: str | None) -> str:
-    """``text`` with the session in place of ``SESSION`` in the commands that it names.
+def named(text: str, *, session: str | None, place: Sequence[str] = ()) -> str:
+    """``text`` with its commands made such that, pasted, they do what is meant.
 
-    A session that cannot be typed as it is printed is left out.
+    Pasted without the ``place``, a command would look at the store that the environment names.
+    Commands that name both already are left alone.
+
+    Args:
+        text: What is said.
+        session: Stands in place of ``SESSION``, if it can be typed as it is printed.
+        place: Options that lead to the store; ``…`` stands for one that cannot be typed so.
     """
-    if not session or harmless(session) != session or len(session) > _MAX_TYPED_CHARS:
-        return text
-    word = ("-- " if session.startswith("-") else "") + shlex.quote(session)
-    return _PLACEHOLDER.sub(lambda found: f"{found[1]} {word}", text)
+    word = "SESSION"
+    if session and _can_be_typed(session):
+        word = ("-- " if session.startswith("-") else "") + shlex.quote(session)
+    options = "".join(f" {shlex.quote(o) if _can_be_typed(o) else '…'}" for o in place)
+
+    def command(found: re.Match[str]) -> str:
+        if found["whole"]:
+            return found["whole"] + options
+        return f"{found['verb']}{options} {word}"
+
+    return _COMMAND.sub(command, text)
+
+
+def _can_be_typed(word: str) -> bool:
+    return harmless(word) == word and len(word) <= _MAX_TYPED_CHARS
 
 
 def _escaped_run(run: re.Match[str]) -> str:

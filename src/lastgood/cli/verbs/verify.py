@@ -10,11 +10,18 @@ from lastgood.cli.answer import Answer, problem
 from lastgood.cli.arguments import Command
 from lastgood.cli.verbs.inspect import inspect, row_document
 from lastgood.cli.verdicts import worst, worst_code
-from lastgood.cli.wording import cell, fill, harmless, named
-from lastgood.errors import EXIT_GOOD, EXIT_LIMITED, LastgoodError, UsageError, printable
+from lastgood.cli.wording import AFTER_VERIFY_DO, cell, fill, harmless, named
+from lastgood.errors import (
+    EXIT_GOOD,
+    EXIT_LIMITED,
+    DamagedError,
+    LastgoodError,
+    UnknownSessionError,
+    printable,
+)
 from lastgood.formats import names
 from lastgood.inspection import ASSURANCE, Report
-from lastgood.store import SessionEntry, Store
+from lastgood.store import Store
 
 _NAMED = 3
 """How many foreign files and leftovers are named without ``-v``."""
@@ -26,7 +33,7 @@ def verify(command: Command) -> Answer:
     A check of a required level that cannot be made never gives 0.
 
     Raises:
-        UnknownSessionError: There is no such session.
+        UnknownSessionError: There is no such session, or none at all.
         LastgoodError: The store itself cannot be believed.
     """
     session = None if command.session is None else access.session_of(command)
@@ -36,14 +43,19 @@ def verify(command: Command) -> Answer:
             reports = {names.directory(session): inspected.report}
             return _answer(command, reports, remarks=inspected.notices)
         reports = dict(_reports(store))
-        nothing = () if reports else (f"There are no sessions in {printable(store.location)}",)
-        return _answer(command, reports, remarks=(*nothing, *store.notices))
+        if not reports:
+            # A misspelt or lost place is not a good one, and who asks is often a program.
+            raise UnknownSessionError(
+                f"There are no sessions in {printable(store.location)}",
+                do="Name the store's directory with --root or in LASTGOOD_ROOT",
+            )
+        return _answer(command, reports, remarks=store.notices)
 
 
 def _answer(command: Command, reports: dict[str, Report], *, remarks: tuple[str, ...]) -> Answer:
     for report in reports.values():
         if report.error is not None:
-            fill(report.error, session=report.session)
+            fill(report.error, verb=command.verb, session=report.session, place=command.place)
     code = worst_code(report.exit_code for report in reports.values())
     text = ["store        verified"]
     for directory, report in reports.items():
@@ -55,7 +67,7 @@ def _answer(command: Command, reports: dict[str, Report], *, remarks: tuple[str,
         document={
             "store": "verified",
             "required": command.require,
-            "sessions": [report_document(*found) for found in reports.items()],
+            "sessions": [report_document(*found, command) for found in reports.items()],
         },
         text=tuple(text),
         exit_code=code,
@@ -67,22 +79,25 @@ def _answer(command: Command, reports: dict[str, Report], *, remarks: tuple[str,
 def _reports(store: Store) -> Iterator[tuple[str, Report]]:
     """Directory and report of each session, by directory; what was never begun holds nothing."""
     for entry in sorted(store.sessions(), key=lambda entry: entry.directory):
-        if entry.record is not None or entry.problem is not None:
-            yield entry.directory, _report(entry, store)
+        if entry.problem is not None:
+            yield entry.directory, _stopped("", entry.problem)
+        elif entry.record is not None:
+            yield entry.directory, _report(entry.record.session, store)
 
 
-def _report(entry: SessionEntry, store: Store) -> Report:
+def _report(session: str, store: Store) -> Report:
     """As ``inspect``; what keeps a session from being read is its report's finding."""
-    name = entry.record.session if entry.record else ""
     try:
-        if entry.record is None:
-            raise entry.problem or UsageError("It was never begun")
-        return inspect(store, entry.record.session).report
+        return inspect(store, session).report
     except LastgoodError as error:
-        return Report(session=name, error=error, findings=(str(error),))
+        return _stopped(session, error)
 
 
-def report_document(directory: str, report: Report) -> dict[str, Any]:
+def _stopped(session: str, error: LastgoodError) -> Report:
+    return Report(session=session, error=error, findings=(str(error),))
+
+
+def report_document(directory: str, report: Report, command: Command) -> dict[str, Any]:
     """A report as a document; ``session`` is null where its record does not verify."""
     current = report.selection.current if report.selection else None
     return {
@@ -94,7 +109,7 @@ def report_document(directory: str, report: Report) -> dict[str, Any]:
         "assurance": report.assurance,
         "skipped": list(report.skipped),
         "error": problem(report.error),
-        "findings": _findings(report),
+        "findings": _findings(report, command),
         "notices": list(report.notices),
         "checkpoints": [row_document(row) for row in report.rows],
         "leftovers": [cell(name) for name in report.leftovers],
@@ -115,7 +130,7 @@ def _lines(directory: str, report: Report, command: Command) -> Iterator[str]:
     yield f"assurance    {report.assurance}"
     for skipped in report.skipped:
         yield f"not checked  {cell(skipped)}"
-    for finding in _findings(report):
+    for finding in _findings(report, command):
         yield f"finding      {harmless(finding)}"
     for notice in report.notices:
         yield f"notice       {cell(notice)}"
@@ -123,8 +138,11 @@ def _lines(directory: str, report: Report, command: Command) -> Iterator[str]:
     yield from _files("foreign", report.foreign, command)
 
 
-def _findings(report: Report) -> list[str]:
-    return [named(finding, session=report.session) for finding in report.findings]
+def _findings(report: Report, command: Command) -> list[str]:
+    said = (
+        finding.replace(DamagedError.default_do, AFTER_VERIFY_DO) for finding in report.findings
+    )
+    return [named(finding, session=report.session, place=command.place) for finding in said]
 
 
 def _verdict(report: Report) -> str:
