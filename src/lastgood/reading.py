@@ -23,7 +23,7 @@ from lastgood.errors import (
 )
 from lastgood.formats import checkpoint, manifest, names, seal, session
 from lastgood.formats.checkpoint import Body, CheckpointHeader
-from lastgood.formats.limits import Limits
+from lastgood.formats.limits import HEAD_BYTES, Limits
 from lastgood.formats.manifest import Entry, Manifest
 from lastgood.formats.names import Kind
 from lastgood.formats.session import SessionRecord
@@ -33,7 +33,6 @@ from lastgood.storage.interface import Storage
 
 _Record = TypeVar("_Record")
 _KEPT_REVISIONS: Final = 2
-_HEAD_BYTES: Final = 16 * 1024
 _GONE: Final = "gone"
 
 
@@ -263,7 +262,7 @@ class Reading:
         try:
             record = decode(data)
             # A header that verifies holds the hash of the rest: it stands for all bytes.
-            self.trace.append((name, hashlib.sha256(data[:_HEAD_BYTES]).hexdigest()))
+            self.trace.append((name, hashlib.sha256(data[:HEAD_BYTES]).hexdigest()))
             return record
         except LastgoodError as error:
             self.trace.append((name, hashlib.sha256(data).hexdigest()))

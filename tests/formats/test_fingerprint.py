@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lastgood.errors import FingerprintError
@@ -43,9 +45,11 @@ def test_duplicate_is_refused_with_both_indices() -> None:
     check_equal(caught.value.index, 2, "index of the second")
 
 
-@pytest.mark.parametrize("texts", [legal(1), legal(1).encode()])
-def test_one_text_instead_of_a_list_is_refused(texts: str) -> None:
-    """A string is never taken for a list of characters (G5)."""
+@pytest.mark.parametrize(
+    "texts", [legal(1), legal(1).encode(), {legal(1), legal(2)}, frozenset({legal(1)}), None, 5]
+)
+def test_what_is_no_list_is_refused(texts: Any) -> None:
+    """A string is no list of characters, and a set has no order to be stored (G5, I3)."""
     with pytest.raises(FingerprintError, match="instead of a list"):
         fingerprints(texts)
 

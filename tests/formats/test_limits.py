@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 
-from lastgood.errors import LastgoodError, LimitError
+from lastgood.errors import LastgoodError, LimitError, UsageError
 from lastgood.formats import checkpoint, manifest
 from lastgood.formats.limits import MAX_SEQUENCE, Limits
 from tests.support import records
 from tests.support.check import check, check_equal
+
+WORST = "\N{OLD PERMIC LETTER AN}" * manifest.MAX_LABEL_CHARS
 
 
 def test_limits_are_the_documented_ones() -> None:
@@ -54,14 +59,17 @@ def test_payload_limit_is_exact() -> None:
 
 
 def test_full_manifest_fits_into_its_limit() -> None:
-    """1,000 milestones with the longest labels and all notes of ordinary size stay readable."""
+    """1,000 milestones with the longest labels and all notes of ordinary size stay readable (T8).
+
+    Method: letters of four bytes, and the widest numbers that there can be.
+    """
     milestones = [
         {
             **records.draft("manifest").payload["milestones"][0],
-            "label": "x" * manifest.MAX_LABEL_CHARS,
+            "label": WORST,
         }
-        | {"sequence": n, "name": f"checkpoint-{n:06d}.json"}
-        for n in range(1, 1_001)
+        | {"sequence": n, "name": f"checkpoint-{n:06d}.json", "schemaVersion": MAX_SEQUENCE}
+        for n in range(MAX_SEQUENCE - 999, MAX_SEQUENCE + 1)
     ]
     data = records.draft("manifest").edited("payload.milestones", milestones).record()
     check_equal(len(records.read("manifest", data).milestones), 1_000, "milestones")
@@ -69,3 +77,29 @@ def test_full_manifest_fits_into_its_limit() -> None:
     fewer = Limits(milestones=999)
     with pytest.raises(LastgoodError, match="milestones"):
         records.read("manifest", data, limits=fewer)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"payload_bytes": 0}, {"payload_bytes": "1"}, {"payload_bytes": 1.0}, {"depth": True},
+        {"depth": -1}, {"header_bytes": 4095}, {"header_bytes": 15 * 1024 + 1},
+        {"directory_entries": 0}, {"milestones": -1}, {"milestones": 10**5000},
+        {"milestones": 10_000}, {"manifest_bytes": 1_000_000}, {"lock_wait_s": -1},
+        {"lock_wait_s": math.nan}, {"lock_wait_s": math.inf}, {"lock_wait_s": "1"},
+        {"lock_wait_s": True}, {"lock_wait_s": 10**400},
+    ],
+)  # fmt: skip
+def test_limits_that_cannot_be_kept_are_refused_when_they_are_made(limits: dict[str, Any]) -> None:
+    """A wrong limit is told at once, not in the middle of a save.
+
+    More milestones than a manifest has room for would be saved, and then read by nobody.
+    """
+    with pytest.raises(UsageError, match="The limit "):
+        Limits(**limits)
+
+
+def test_raised_limits_are_kept_together() -> None:
+    """More milestones are allowed with the room for them."""
+    limits = Limits(milestones=10_000, manifest_bytes=11 * 2**20, lock_wait_s=0)
+    check_equal(limits.milestones, 10_000, "milestones")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Final, NewType
 
 from lastgood.errors import FingerprintError, printable
@@ -32,10 +32,13 @@ def fingerprints(texts: Iterable[object]) -> tuple[Fingerprint, ...]:
     """Return ``texts``, in their order, as fingerprints of our own: the caller's list may change.
 
     Raises:
-        FingerprintError: One is malformed, or stands there twice; has its index.
+        FingerprintError: One is malformed, or stands there twice; has its index. Or ``texts`` is
+            no list: one text, or a set, whose order would be another in the next process.
     """
     if isinstance(texts, str | bytes):
         raise FingerprintError("given as one text instead of a list")
+    if isinstance(texts, Set) or not isinstance(texts, Iterable):
+        raise FingerprintError(f"given as a {printable(type(texts).__name__)} instead of a list")
     known: dict[Fingerprint, int] = {}
     for index, text in enumerate(texts):
         one = fingerprint(text, index=index)
