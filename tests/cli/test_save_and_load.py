@@ -175,6 +175,37 @@ def test_unknown_session_exits_1_and_is_not_made(there: str, verb: str, place: P
     check_equal(picture(place.top), before, "the tree")
 
 
+def test_state_to_begin_with_stands_in_for_a_new_session_only(place: Place) -> None:
+    """``--if-new`` begins a job; it never hides damage, a wrong key or a state that is there.
+
+    Method: no store, other sessions, a checkpoint, a flipped byte, another key, in this order.
+    """
+    words = ["load", "s", "--if-new", ' {"n": 0} ']
+    for _ in range(2):
+        before = picture(place.top)
+        check_equal(place.run(*words).left(0).out, b'{"n":0}\n', "the beginning")
+        document = place.run(*words, "--json").left(0).document
+        check_equal((document["sequence"], document["state"]), (None, {"n": 0}), "document")
+        check_equal(picture(place.top), before, "the tree")
+        place.save("other", 1, {})
+    place.save("s", 1, {"n": 1})
+    check_equal(place.run(*words).left(0).out, b'{"n":1}\n', "the stored state")
+    check_equal(place.run(*words, "--json").left(0).document["sequence"], 1, "sequence")
+    place.run("keys", "new", "others.json").left(0)
+    check_equal(place.run(*words, "--keys", "others.json").left(5).out, b"", "with another key")
+    for path in place.root.rglob("checkpoint-*"):
+        place.flip(path)
+    check_equal(place.run(*words).left(2).out, b"", "of a damaged session")
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"NaN", b'{"a":1,"a":2}', b'"\\ud800"', b'"\xff"'])
+def test_state_to_begin_with_that_could_not_be_saved_is_refused(text: bytes, place: Place) -> None:
+    """A job never begins with a state that its first save would refuse."""
+    ran = place.run("load", "s", "--if-new", text).left(1)
+    check_equal(ran.out, b"", "the answer")
+    check("--if-new" in ran.said, ran.said)
+
+
 def test_session_without_a_checkpoint_is_new_and_gives_no_state(place: Place) -> None:
     """A job that was killed before its first save has a session and no state: not an empty one.
 

@@ -45,6 +45,8 @@ WRONG: list[list[str]] = [
     ["show", "s", "--sequence", ""],
     ["verify"],
     ["verify", "s", "--all"],
+    ["load", "s", "--if-new"],
+    ["load", "s", "--if-new", "0", *SEQUENCE],
     ["verify", "s", "--require", "L4"],
     ["verify", "s", "--require", "l0"],
     ["sessions", "--lock-timeout", "-1"],

@@ -43,6 +43,7 @@ class Command:
         session: The session's id; None with ``verify --all``.
         sequence: None stands for the current one.
         schema_version: The version of the state's shape that the caller knows.
+        if_new: What ``load`` prints, as JSON, where the session is new; None: an error.
         state: The file that holds the state to save; ``-`` is standard input.
         effects: Fingerprints to add.
         milestone: Label under which the checkpoint is kept for good.
@@ -62,6 +63,7 @@ class Command:
     session: str | None = None
     sequence: int | None = None
     schema_version: int = 1
+    if_new: str | None = None
     state: str = "-"
     effects: tuple[str, ...] = ()
     milestone: str | None = None
@@ -80,6 +82,8 @@ def parse(words: Sequence[str]) -> Command:
     found = vars(_parser().parse_args(list(words)))
     if found["verb"] == "verify" and found.pop("all", False) == (found.get("session") is not None):
         raise _misuse("lastgood verify", "name a SESSION, or give --all")
+    if "if_new" in found and "sequence" in found:
+        raise _misuse("lastgood load", "--if-new is for the last good one, not for --sequence")
     found["place"] = tuple(_place(found))
     found.setdefault("root", os.environ.get("LASTGOOD_ROOT", ""))
     found.setdefault("keys", os.environ.get("LASTGOOD_KEYS", ""))
@@ -232,6 +236,9 @@ def _save(verbs: _Verbs[_Parser]) -> None:
 def _load(verbs: _Verbs[_Parser]) -> None:
     load = _verb(verbs, "load", "print the state of the last good checkpoint, as JSON")
     _sequence(load, "to load instead of the last good one")
+    load.add_argument(
+        "--if-new", metavar="JSON", help="print this where the session has no checkpoint yet"
+    )
     _schema(load)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Final
 
@@ -12,12 +13,14 @@ from lastgood.cli.arguments import Command
 from lastgood.cli.wording import cell
 from lastgood.errors import (
     EXIT_SUPERSEDED,
+    StateError,
     UnknownSchemaError,
     UnknownSessionError,
     UsageError,
     printable,
 )
 from lastgood.formats import canonical, names
+from lastgood.formats import state as state_check
 from lastgood.formats.checkpoint import Checkpoint
 from lastgood.formats.fingerprint import fingerprints
 from lastgood.formats.session import Program
@@ -61,10 +64,12 @@ def load(command: Command) -> Answer:
     """Load the state of the last good checkpoint, or of the one at ``--sequence``.
 
     Raises:
-        UnknownSessionError: There is no such session, or it has no checkpoint yet.
+        UnknownSessionError: There is no such session, or it has no checkpoint yet, and nothing
+            was given with ``--if-new``.
         LastgoodError: As ``CheckpointStore.load``; nothing else is loaded instead.
     """
     session = access.session_of(command)
+    beginning = _beginning(command)
     with (
         access.store_of(command) as store,
         store.checkpoints(
@@ -75,6 +80,7 @@ def load(command: Command) -> Answer:
             found = checkpoints.load_latest()
         else:
             found = checkpoints.load(command.sequence)
+        found = found or beginning
         if found is None:
             raise UnknownSessionError(
                 f"Session {printable(session)} holds no checkpoint in {printable(store.location)}"
@@ -82,7 +88,7 @@ def load(command: Command) -> Answer:
         return Answer(
             document={
                 "session": session,
-                "sequence": found.sequence,
+                "sequence": None if found is beginning else found.sequence,
                 "schemaVersion": found.schema_version,
                 "sideEffectFingerprints": list(found.fingerprints),
                 "state": found.state,
@@ -90,6 +96,23 @@ def load(command: Command) -> Answer:
             data=canonical.encode(found.state),
             remarks=checkpoints.notices if command.verbose == "yes" else (),
         )
+
+
+def _beginning(command: Command) -> Checkpoint | None:
+    """What stands for the checkpoint of a new session, judged as a state to save is.
+
+    Raises:
+        StateError, LimitError: It could not be saved.
+    """
+    if command.if_new is None:
+        return None
+    try:
+        state = state_file.parse(os.fsencode(command.if_new))
+        state_check.encode_with_state({"state": state}, limits=access.limits_of(command))
+    except StateError as error:
+        error.do = "Mend the JSON text that was given with --if-new"
+        raise
+    return Checkpoint(1, state, (), command.schema_version)
 
 
 def _carried(checkpoints: CheckpointStore, sequence: int) -> tuple[str, ...]:
