@@ -287,7 +287,8 @@ class KeyMissingError(LastgoodError):
     code = "key-missing"
     exit_code = 5
     default_do = (
-        "Name the key file with --keys or LASTGOOD_KEYS, or make one with: lastgood keys new FILE"
+        "Name the key file with --keys or LASTGOOD_KEYS, or, for a new store, make one with: "
+        "lastgood keys new FILE"
     )
 
 

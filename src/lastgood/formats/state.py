@@ -131,7 +131,7 @@ def _path(steps: list[str | int]) -> str:
 def _problem(value: JSON) -> str:
     kind = type(value)
     if kind not in _LEGAL:
-        return f"a {printable(kind.__qualname__)} does not come back as one from JSON"
+        return f"JSON cannot give back a value of type {printable(kind.__qualname__)}"
     if kind is float and not math.isfinite(value):
         return f"JSON has no {value}"
     if kind is int and not _INT_BOUNDS[0] <= value <= _INT_BOUNDS[1]:
@@ -143,7 +143,7 @@ def _problem(value: JSON) -> str:
 
 def _key_problem(key: JSON) -> str:
     if type(key) is not str:
-        return f"a key that is a {printable(type(key).__qualname__)}, not a str"
+        return f"a key of type {printable(type(key).__qualname__)}, not str,"
     return _text_problem(key)
 
 
