@@ -86,8 +86,9 @@ class Report:
         record: ``session.json``; None if it is not there or does not verify.
         selection: The verdict on the last good checkpoint; None if there is none to give.
         rows: Every stored checkpoint, ascending; archived ones last.
-        error: The worst finding; None if all that is stored can be believed.
-        findings: Every finding as text, the worst first.
+        error: What stops a load, or else the first of what was found besides; None if all that
+            is stored can be believed.
+        findings: Every finding as text, ``error`` first.
         foreign: Names that are not ours: ignored, never deleted.
         leftovers: Authentic or unpublished files that lineage does not name.
         notices: What a person should know.
@@ -118,10 +119,11 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """Of the command line: the error's, 6 for recoverable, 0 for good and new."""
+        """Of the command line: the error's, 6 for recoverable, 0 for good and new alone."""
         if self.error is not None:
             return self.error.exit_code
-        return EXIT_LIMITED if self.verdict == "recoverable" else EXIT_GOOD
+        codes = {"good": EXIT_GOOD, "new": EXIT_GOOD, "recoverable": EXIT_LIMITED}
+        return codes.get(self.verdict, DamagedError.exit_code)
 
 
 def inspect(scope: Scope, storage: Storage, *, clock: Clock) -> Report:

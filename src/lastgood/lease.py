@@ -44,6 +44,7 @@ from lastgood.formats.names import Kind
 from lastgood.formats.seal import Digest, digest_of
 from lastgood.formats.session import Program, SessionRecord
 from lastgood.reading import Reading, Scope
+from lastgood.rules.selection import Selection
 from lastgood.storage.interface import OwnedStorage
 from lastgood.survey import Survey, choose
 
@@ -245,20 +246,10 @@ def _bind(
     chosen = found.selection
     base = chosen.manifest
     if base is not None:
-        if chosen.rolled_forward and chosen.current is not None:
-            _adopt(storage, chosen.current.name, scope)
-        if chosen.number_missing or chosen.pointer_behind:
-            unnamed = chosen.number_missing
-            _adopt(storage, names.POINTER if unnamed else names.manifest(base.revision), scope)
-        # Crash in here: numbers, pointer and temporaries are finished by the next owner.
-        storage.settle(
-            base.revision,
-            number_missing=chosen.number_missing,
-            pointer_behind=chosen.pointer_behind > 0,
-        )
+        _finish(scope, storage, chosen, base)
     claim = _following(
         base,
-        epoch=_epoch(found) + 1,
+        epoch=base.epoch + 1 if base else 1,
         current=chosen.current,
         previous=chosen.previous,
         milestones=base.milestones if base else (),
@@ -285,8 +276,25 @@ def _bind(
     )
 
 
-def _epoch(found: Survey) -> int:
-    return found.selection.manifest.epoch if found.selection.manifest else 0
+def _finish(scope: Scope, storage: OwnedStorage, chosen: Selection, newest: Manifest) -> None:
+    """Make durable what is adopted; finish numbers, pointer and temporaries.
+
+    Crash in here: the next owner does it again.
+
+    Raises:
+        ConflictError: Something newer than what was chosen is there.
+    """
+    if chosen.rolled_forward and chosen.current is not None:
+        _adopt(storage, chosen.current.name, scope)
+    if chosen.number_missing:
+        _adopt(storage, names.POINTER, scope)
+    elif chosen.pointer_behind:
+        _adopt(storage, names.manifest(newest.revision), scope)
+    storage.settle(
+        newest.revision,
+        number_missing=chosen.number_missing,
+        pointer_behind=chosen.pointer_behind > 0,
+    )
 
 
 def _adopt(storage: OwnedStorage, name: str, scope: Scope) -> None:

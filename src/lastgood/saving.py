@@ -224,7 +224,7 @@ def _already(lease: Lease, snap: Snapshot, verdict: Status) -> SaveReceipt:
     sequence = snap.checkpoint.sequence
     if verdict == "superseded":
         return _receipt(lease, sequence, status=verdict)
-    entry = next(e for e in _kept(lease.manifest) if e.sequence == sequence)
+    entry = next(e for e in lease.manifest.kept() if e.sequence == sequence)
     labels = {m.entry.sequence: m.label for m in lease.manifest.milestones}
     if snap.milestone is not None and labels.get(sequence) != snap.milestone:
         _check_milestones(lease, snap)
@@ -321,11 +321,6 @@ def _milestones(lease: Lease, snap: Snapshot, entry: Entry) -> tuple[Milestone, 
     if snap.milestone is not None:
         held[entry.sequence] = Milestone(entry, snap.milestone)
     return tuple(held[sequence] for sequence in sorted(held))
-
-
-def _kept(manifest: Manifest) -> list[Entry]:
-    named = (manifest.current, manifest.previous, *(m.entry for m in manifest.milestones))
-    return [entry for entry in named if entry is not None]
 
 
 def _is_label(text: object) -> bool:

@@ -1,4 +1,4 @@
-"""check and verify: every row, every finding, the worst one first, and nothing raised."""
+"""check and verify: every row, every finding, what stops a load first, and nothing raised."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from lastgood import CheckpointStore, Limits, Retention
+from lastgood import CheckpointStore, Limits, Report, Retention
 from lastgood.errors import DamagedError, LastgoodError, StorageError
 from lastgood.formats import names
 from tests.store.world import World, at
@@ -43,6 +43,12 @@ def test_a_good_report_says_what_was_not_checked(world: World) -> None:
     check_equal(report.assurance, "L0", "the level")
     check(any("witness" in line for line in report.skipped), f"skipped: {report.skipped}")
     check(report.record is not None and report.record.session == "nightly", "its own record")
+
+
+def test_a_report_without_a_verdict_is_never_good() -> None:
+    """Closed by default: where nothing was found out, nothing is said to be good."""
+    report = Report(session="nightly")
+    check_equal((report.verdict, report.exit_code), ("stopped", 2), "verdict and exit code")
 
 
 def test_every_damage_is_found_and_every_row_is_shown(world: World) -> None:

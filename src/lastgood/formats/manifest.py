@@ -157,15 +157,18 @@ class Manifest:
     notes: tuple[Note, ...] = ()
     digest: seal.Digest | None = None
 
+    def kept(self) -> tuple[Entry, ...]:
+        """The checkpoints that it keeps: the generations, and the milestones."""
+        named = (self.current, self.previous, *(m.entry for m in self.milestones))
+        return tuple(entry for entry in named if entry is not None)
+
     def names_checkpoint(self, digest: seal.Digest) -> bool:
         """Whether this revision keeps the checkpoint of ``digest``."""
-        kept = [self.current, self.previous, *(m.entry for m in self.milestones)]
-        return any(entry is not None and entry.digest == digest for entry in kept)
+        return any(entry.digest == digest for entry in self.kept())
 
     def kept_sequences(self) -> frozenset[int]:
         """The sequences of all generations and milestones that it names."""
-        kept = [self.current, self.previous, *(m.entry for m in self.milestones)]
-        return frozenset(entry.sequence for entry in kept if entry is not None)
+        return frozenset(entry.sequence for entry in self.kept())
 
 
 def context(store_id: str, session: str) -> seal.Context:

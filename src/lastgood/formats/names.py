@@ -43,8 +43,6 @@ from lastgood.formats.limits import MAX_SEQUENCE
 
 SessionId = NewType("SessionId", str)
 Sequence = NewType("Sequence", int)
-Revision = NewType("Revision", int)
-Epoch = NewType("Epoch", int)
 
 STORE: Final = "store.json"
 SESSION: Final = "session.json"

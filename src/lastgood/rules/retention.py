@@ -14,9 +14,6 @@ from typing import Literal
 from lastgood.errors import UsageError
 from lastgood.formats.manifest import Manifest
 
-GENERATIONS = 2
-"""Kept always; milestones and the archive come on top."""
-
 
 @dataclass(frozen=True, slots=True)
 class Retention:

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 from lastgood.errors import ConflictError, NotStoredError, printable
 from lastgood.formats import names
-from lastgood.storage.directory import Directory, component, reported, unknown
+from lastgood.storage.contents import open_archive
+from lastgood.storage.directory import Directory, component, reported
 from lastgood.storage.filesystem import Status
-from lastgood.storage.reading import open_archive
 
 
-def keep(directory: Directory, name: str) -> None:
-    """Move ``name`` to ``archive/name``, create-only.
+def keep(directory: Directory, name: str, as_name: str) -> None:
+    """Move ``name`` to ``archive/as_name``, create-only.
 
     Raises:
         NotStoredError: It is in neither place.
@@ -24,59 +24,49 @@ def keep(directory: Directory, name: str) -> None:
         StorageError: It may be in both places; archiving it again goes on.
     """
     component(name)
+    component(as_name)
     filesystem = directory.filesystem
     doing = f"Archiving {printable(name)}"
     with _opened(directory) as archive:
         with reported(doing):
             source = _status(directory, name)
-            kept = _status(archive, name)
+            kept = _status(archive, as_name)
         if source is None:
             if kept is None:
                 raise NotStoredError(doing)
             return
         with reported(doing):
             if kept is None:
-                filesystem.link(name, name, source_fd=directory.fd, target_fd=archive.fd)
+                filesystem.link(name, as_name, source_fd=directory.fd, target_fd=archive.fd)
             elif not _same(source, kept):
-                _check_copy(directory, archive, name, source)
+                _check_copy(directory, archive, name, as_name, source)
             # Crash here: in both places, one inode; the next archiving goes on.
             archive.sync()
             filesystem.unlink(name, dir_fd=directory.fd)
 
 
-def set_aside(directory: Directory, name: str, as_name: str, *, expected: bytes) -> None:
-    """Move what may not stay to ``archive/as_name``, if it is still that record.
-
-    A rename moves whatever holds the name, in one step; looked at first, it could be another
-    by the time it is moved. So it is moved, looked at, and put back if it is another.
+def copy(directory: Directory, name: str, as_name: str, *, expected: bytes) -> None:
+    """Give the record ``name`` a second name, ``archive/as_name``, if it holds ``expected``.
 
     Raises:
-        NotStoredError: There is no such record.
-        ConflictError: It held other bytes and was put back, or ``as_name`` is taken.
-        DurabilityUnknownError: Moved, but not known to survive.
-        StorageError: It was not moved.
+        ConflictError: It is gone or holds other bytes, or ``as_name`` does; nothing was changed.
+        StorageError: It may have the second name, which harms nothing.
     """
-    component(name)
     component(as_name)
-    doing = f"Setting {printable(name)} aside"
-    with _opened(directory) as archive:
-        with reported(doing):
-            if _status(archive, as_name) is not None:
-                raise ConflictError(f"archive/{printable(as_name)} exists already")
-            if _status(directory, name) is None:
-                raise NotStoredError(doing)
-            try:
-                directory.filesystem.rename(
-                    name, as_name, source_fd=directory.fd, target_fd=archive.fd
-                )
-            except FileNotFoundError as error:  # another owner was faster (F13)
-                raise NotStoredError(doing) from error
-        with unknown(doing):
-            if not archive.holds(as_name, [expected]):
-                _put_back(directory, archive, name, as_name)
-                raise ConflictError(f"{printable(name)} changed while it was set aside")
-            archive.sync()
-            directory.sync()
+    doing = f"Keeping {printable(name)}"
+    with _opened(directory) as archive, reported(doing):
+        made = True
+        try:
+            directory.filesystem.link(name, as_name, source_fd=directory.fd, target_fd=archive.fd)
+        except FileExistsError:
+            made = False  # by an attempt that did not come to its end, or not ours at all
+        except FileNotFoundError as error:
+            raise ConflictError(f"{printable(name)} went since it was read") from error
+        if not archive.holds(as_name, [expected]):
+            if made:
+                archive.filesystem.unlink(as_name, dir_fd=archive.fd)
+            raise ConflictError(f"{printable(name)} changed since it was read")
+        archive.sync()
 
 
 @contextlib.contextmanager
@@ -106,27 +96,15 @@ def _same(one: Status, other: Status) -> bool:
     return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 
 
-def _check_copy(directory: Directory, archive: Directory, name: str, source: Status) -> None:
+def _check_copy(
+    directory: Directory, archive: Directory, name: str, as_name: str, source: Status
+) -> None:
     """Return if the archive's record, a file of its own, has the same bytes."""
     fd, status = directory.open_file(name)
     try:
         content = directory.filesystem.read(fd, source.st_size + 1)
-        same = _same(status, source) and archive.holds(name, [content])
+        same = _same(status, source) and archive.holds(as_name, [content])
     finally:
         directory.give_back(fd)
     if not same:
-        raise ConflictError(f"archive/{printable(name)} exists already, with other content")
-
-
-def _put_back(directory: Directory, archive: Directory, name: str, as_name: str) -> None:
-    filesystem = directory.filesystem
-    try:
-        filesystem.link(as_name, name, source_fd=archive.fd, target_fd=directory.fd)
-    except FileExistsError as error:
-        raise ConflictError(
-            f"{printable(name)} changed while it was set aside, and again since",
-            safe=f"What was moved is in archive/{printable(as_name)}, nothing was overwritten",
-        ) from error
-    filesystem.unlink(as_name, dir_fd=archive.fd)
-    archive.sync()
-    directory.sync()
+        raise ConflictError(f"archive/{printable(as_name)} exists already, with other content")

@@ -33,7 +33,6 @@ from lastgood.errors import (
 )
 from lastgood.storage.filesystem import (
     DIRECTORY,
-    PRIVATE_DIRECTORY,
     PRIVATE_FILE,
     READ,
     FileSystem,
@@ -308,15 +307,15 @@ def open_directory(
     )
 
 
-def make_private(filesystem: FileSystem, fd: int, *, mode: int = PRIVATE_FILE) -> None:
-    """Give what was just created all bits of its owner.
+def make_private(filesystem: FileSystem, fd: int) -> None:
+    """Give a file that was just created both bits of its owner.
 
     A umask can only take bits away, so nobody else ever had one. One that takes the
     owner's would leave a file that nobody can load again, so they are given back: through
     the descriptor, before anything is written, and only where one is missing.
     """
-    if stat.S_IMODE(filesystem.fstat(fd).st_mode) & PRIVATE_DIRECTORY != mode:
-        filesystem.fchmod(fd, mode)
+    if filesystem.fstat(fd).st_mode & stat.S_IRWXU != PRIVATE_FILE:
+        filesystem.fchmod(fd, PRIVATE_FILE)
 
 
 def _check_directory(status: Status, *, label: str, role: Role, user: int, access: Access) -> None:

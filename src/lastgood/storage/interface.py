@@ -26,8 +26,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
-MANIFEST_POINTER = "manifest.json"
-
 Access = Literal["read", "write"]
 """``read`` changes nothing in a store, not even by opening it (G8)."""
 

@@ -1,7 +1,7 @@
 """Storage in a directory of a POSIX file system.
 
 How a record is published is in ``publish``, how a revision is claimed in ``revisions``,
-what is trusted in ``directory`` and ``reading``, who owns a session in ``lock``, what
+what is trusted in ``directory`` and ``contents``, who owns a session in ``lock``, what
 every directory of records can do in ``records``. This module puts them together.
 """
 

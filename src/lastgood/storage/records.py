@@ -17,7 +17,7 @@ from lastgood.errors import (
     printable,
 )
 from lastgood.formats import names
-from lastgood.storage import publish, reading, revisions
+from lastgood.storage import contents, publish, revisions
 from lastgood.storage.directory import Directory, component, reported, unknown
 from lastgood.storage.filesystem import WRITE
 from lastgood.storage.interface import Access
@@ -53,14 +53,14 @@ class PosixRecords:
         publish.create(directory, name, data, random=self._entropy(names.TOKEN_BYTES))
 
     def read(self, name: str, *, max_bytes: int) -> bytes:
-        """Return all bytes of ``name``; see ``reading.read``."""
+        """Return all bytes of ``name``; see ``contents.read``."""
         with self._located(name, access="read") as (directory, leaf, siblings):
-            return reading.read(directory, leaf, max_bytes=max_bytes, siblings=siblings)
+            return contents.read(directory, leaf, max_bytes=max_bytes, siblings=siblings)
 
     def stream(self, name: str, *, max_bytes: int) -> Generator[bytes, None, None]:
-        """Yield the bytes of ``name``; see ``reading.stream``."""
+        """Yield the bytes of ``name``; see ``contents.stream``."""
         with self._located(name, access="read") as (directory, leaf, siblings):
-            yield from reading.stream(directory, leaf, max_bytes=max_bytes, siblings=siblings)
+            yield from contents.stream(directory, leaf, max_bytes=max_bytes, siblings=siblings)
 
     def swap(self, data: Sequence[bytes], *, expected: int) -> int:
         """Claim revision ``expected + 1`` and move the pointer; see ``revisions.swap``."""
@@ -102,7 +102,7 @@ class PosixRecords:
             if not prefix.startswith(_ARCHIVED):
                 listed = (name for name, _ in directory.entries() if name != names.ARCHIVE)
                 return tuple(name for name in listed if name.startswith(prefix))
-            kept = reading.open_archive(directory)
+            kept = contents.open_archive(directory)
             if kept is None:
                 return ()
             with contextlib.closing(kept):
@@ -132,7 +132,7 @@ class PosixRecords:
             yield directory, component(name), directory
             return
         leaf = component(name.removeprefix(_ARCHIVED))
-        kept = reading.open_archive(directory)
+        kept = contents.open_archive(directory)
         if kept is None:
             raise NotStoredError(f"Opening {printable(name)}")
         with contextlib.closing(kept):
@@ -183,7 +183,7 @@ def overwriting(directory: Directory, name: str, *, flags: int) -> Iterator[tupl
     fd, status = directory.open_file(name, flags=flags)
     closing = False
     try:
-        reading.check_links(directory, name, fd, status, siblings=directory)
+        contents.check_links(directory, name, fd, status, siblings=directory)
         yield fd, status.st_size
         closing = True
         directory.filesystem.close(fd)

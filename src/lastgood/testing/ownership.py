@@ -11,13 +11,14 @@ from lastgood.errors import (
     NotStoredError,
     UsageError,
 )
-from lastgood.storage.interface import MANIFEST_POINTER, OwnedStorage
+from lastgood.formats import names
+from lastgood.storage.interface import OwnedStorage
 from lastgood.testing.checks import SESSION, ContractCase, content, refuses, require
 
-_NUMBERS = [f"manifest-{revision:06d}.json" for revision in range(10)]
-_TEMPORARY = ".checkpoint-000001.json.0123456789abcdef.tmp"
-_CHECKPOINT = "checkpoint-000001.json"
-_FENCED = f"fenced-0123456789abcdef-{_CHECKPOINT}"
+_TOKEN = bytes(range(names.TOKEN_BYTES))
+_CHECKPOINT = names.checkpoint(1)
+_TEMPORARY = names.temporary(_CHECKPOINT, _TOKEN)
+_FENCED = names.fenced(_CHECKPOINT, _TOKEN)
 
 
 class SwapContract(ContractCase):
@@ -30,7 +31,7 @@ class SwapContract(ContractCase):
             data = b"manifest of revision %d" % (expected + 1)
             revision = session.swap([data[:5], data[5:]], expected=expected)
             require(revision == expected + 1, f"it returned {revision}")
-            require(content(session, MANIFEST_POINTER) == data, "the pointer holds another")
+            require(content(session, names.POINTER) == data, "the pointer holds another")
 
     def test_a_swap_on_a_stale_revision_is_a_conflict(self) -> None:
         """P4: whoever stands below the newest revision changes nothing."""
@@ -44,7 +45,7 @@ class SwapContract(ContractCase):
                 ConflictError,
                 what=what,
             )
-        require(content(session, MANIFEST_POINTER) == b"3", "a stale swap moved the pointer")
+        require(content(session, names.POINTER) == b"3", "a stale swap moved the pointer")
         require(set(session.list()) == before, "a stale swap left something")
 
     def test_a_swap_on_a_revision_that_is_not_there_is_a_conflict(self) -> None:
@@ -59,7 +60,7 @@ class SwapContract(ContractCase):
                 ConflictError,
                 what=f"swap on revision {expected} of 2",
             )
-        require(content(session, MANIFEST_POINTER) == b"2", "a foreign swap moved the pointer")
+        require(content(session, names.POINTER) == b"2", "a foreign swap moved the pointer")
         require(set(session.list()) == before, "a foreign swap left something")
 
     def test_equal_bytes_are_not_the_same_revision(self) -> None:
@@ -131,9 +132,9 @@ class OwnerContract(ContractCase):
         """R4: a revision that only the pointer holds gets its number; the next swap works."""
         session = self.make_session()
         _swap_up_to(session, 2)
-        session.delete(_NUMBERS[2])
+        session.delete(names.manifest(2))
         session.settle(2, number_missing=True, pointer_behind=False)
-        require(content(session, _NUMBERS[2]) == b"2", "the number holds another record")
+        require(content(session, names.manifest(2)) == b"2", "the number holds another record")
         require(session.swap([b"3"], expected=2) == 3, "the next swap")
 
     def test_settling_moves_the_pointer_up(self) -> None:
@@ -141,13 +142,18 @@ class OwnerContract(ContractCase):
         for lost in (True, False):
             session = self.make_session()
             _swap_up_to(session, 1)
-            session.create(_NUMBERS[2], [b"2"])  # claimed; the pointer still holds revision 1
+            session.create(names.manifest(2), [b"2"])  # claimed; the pointer still holds revision 1
             if lost:
-                session.delete(MANIFEST_POINTER)
+                session.delete(names.POINTER)
             for _ in range(2):
                 session.settle(2, number_missing=False, pointer_behind=True)
-                require(content(session, MANIFEST_POINTER) == b"2", "the pointer was not moved")
-            odd = set(session.list()) - {"lock", MANIFEST_POINTER, _NUMBERS[1], _NUMBERS[2]}
+                require(content(session, names.POINTER) == b"2", "the pointer was not moved")
+            odd = set(session.list()) - {
+                names.LOCK,
+                names.POINTER,
+                names.manifest(1),
+                names.manifest(2),
+            }
             require(not odd, f"settling left {odd}")
 
     def test_settling_a_stale_view_is_a_conflict(self) -> None:
@@ -160,7 +166,7 @@ class OwnerContract(ContractCase):
             ConflictError,
             what="settling revision 2 of 3",
         )
-        require(content(session, MANIFEST_POINTER) == b"3", "the pointer moved down")
+        require(content(session, names.POINTER) == b"3", "the pointer moved down")
         require(_TEMPORARY in session.list(), "a paused writer was swept by a stale view")
 
     def test_rewriting_keeps_the_bytes(self) -> None:
@@ -180,7 +186,7 @@ class OwnerContract(ContractCase):
         session.create(_CHECKPOINT, [b"one"])
         session.archive(_CHECKPOINT)
         session.archive(_CHECKPOINT)
-        archived = f"archive/{_CHECKPOINT}"
+        archived = names.archived(_CHECKPOINT)
         require(session.list("archive/") == (archived,), "the archive's list")
         require(session.list("archive/checkpoint-9") == (), "a prefix in the archive")
         require(_CHECKPOINT not in session.list(), "the record did not leave")
@@ -208,14 +214,14 @@ class OwnerContract(ContractCase):
         require(session.list("archive/") == (), "a copy stayed in the archive")
         session.set_aside(_CHECKPOINT, _FENCED, expected=b"fenced")
         require(_CHECKPOINT not in session.list(), "it is still in the way")
-        require(content(session, f"archive/{_FENCED}") == b"fenced", "it was not kept")
+        require(content(session, names.archived(_FENCED)) == b"fenced", "it was not kept")
         session.create(_CHECKPOINT, [b"ours"])
         refuses(
             lambda: session.set_aside(_CHECKPOINT, _FENCED, expected=b"ours"),
             ConflictError,
             what="a name that is taken",
         )
-        require(content(session, f"archive/{_FENCED}") == b"fenced", "it was overwritten")
+        require(content(session, names.archived(_FENCED)) == b"fenced", "it was overwritten")
         require(content(session, _CHECKPOINT) == b"ours", "the refused record is gone")
         refuses(
             lambda: session.set_aside("none", "other", expected=b""), NotStoredError, what="nothing"

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 from lastgood.errors import ConflictError
-from lastgood.storage.interface import MANIFEST_POINTER, OwnedStorage, StorageRoot
+from lastgood.formats import names
+from lastgood.storage.interface import OwnedStorage, StorageRoot
 from lastgood.testing.checks import SESSION, ContractCase, content, require
 
 _WRITERS = 4
 _ROUNDS = 20
 _SWAPS = 15
-_NUMBER = "manifest-%06d.json"
 
 
 class RaceContract(ContractCase):
@@ -117,7 +117,7 @@ def _count(root: StorageRoot, writer: int) -> None:
             try:
                 session.swap([ours], expected=revision)
             except ConflictError:
-                if content(session, _NUMBER % (revision + 1)) != ours:
+                if content(session, names.manifest(revision + 1)) != ours:
                     continue
             break
     session.close()
@@ -125,8 +125,9 @@ def _count(root: StorageRoot, writer: int) -> None:
 
 def _newest(session: OwnedStorage) -> tuple[int, int]:
     """The newest revision and the number in it."""
-    name = max(session.list("manifest-"))
-    return int(name[len("manifest-") : -len(".json")]), int(content(session, name).split()[0])
+    parsed = map(names.parse, session.list("manifest-"))
+    revision = max(found.number for found in parsed if found is not None)
+    return revision, int(content(session, names.manifest(revision)).split()[0])
 
 
 def _check_count(root: StorageRoot, expected: int) -> None:
@@ -134,5 +135,5 @@ def _check_count(root: StorageRoot, expected: int) -> None:
     revision, counted = _newest(session)
     require(counted == expected, f"{expected} updates were acknowledged, {counted} are there")
     require(revision == expected + 1, f"{expected} updates made {revision} revisions")
-    pointed = int(content(session, MANIFEST_POINTER).split()[0])
+    pointed = int(content(session, names.POINTER).split()[0])
     require(pointed <= counted, "the pointer is ahead")

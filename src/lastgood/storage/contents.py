@@ -1,4 +1,4 @@
-"""Bounded reads of files that somebody else may have put there (P7, T7, T8).
+"""Contents of files that somebody else may have put there, read within bounds (P7, T7, T8).
 
 The size is judged before a byte is read and again while reading. A file may have as many
 links as it has names in its own session's directory: ``manifest.json`` and its numbered
