@@ -29,7 +29,7 @@ FIELDS: dict[str, set[str]] = {
         "session", "sequence", "status", "durable", "digest", "revision", "manifestDigest",
     },
     "load": {"session", "sequence", "schemaVersion", "sideEffectFingerprints", "state"},
-    "list": {"session", "verdict", "checkpoints"},
+    "list": {"session", "verdict", "assurance", "skipped", "checkpoints"},
     "sessions": {"sessions"},
     "show": {"session", "program", "checkpoint"},
     "verify": {"store", "required", "sessions"},
@@ -55,7 +55,10 @@ def test_each_verb_answers_with_exactly_its_fields(place: Place) -> None:
     check_equal((saved["status"], saved["durable"]), ("saved", True), "receipt")
     loaded = answer(place, "load", "s")
     check_equal((loaded["state"], loaded["schemaVersion"]), ({"n": 1}, 1), "loaded")
-    (row,) = answer(place, "list", "s")["checkpoints"]
+    listed = answer(place, "list", "s")
+    check_equal((listed["verdict"], listed["assurance"]), ("good", "L0"), "verdict of the list")
+    check(listed["skipped"], "what was not checked is not said")
+    (row,) = listed["checkpoints"]
     check_equal(set(row), CHECKPOINT, "fields of a checkpoint")
     check_equal((row["role"], row["verified"], row["problem"]), ("current", True, ""), "row")
     (session,) = answer(place, "sessions")["sessions"]

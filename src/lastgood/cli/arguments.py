@@ -4,7 +4,7 @@ Options that every verb takes may stand before or after it. Words are judged as 
 numbers by ASCII digits only (``int`` takes ``'1_0'`` and ``'١٢'`` for numbers), no
 abbreviations, and a refusal is a ``UsageError``, exit 1, never argparse's 2.
 
-This module is all that ``lastgood --version`` loads: argparse and the errors.
+It loads nothing heavier than argparse, so that ``lastgood --version`` is fast.
 """
 
 from __future__ import annotations

@@ -48,6 +48,8 @@ def rows(command: Command) -> Answer:
         document={
             "session": report.session,
             "verdict": report.verdict,
+            "assurance": report.assurance,
+            "skipped": list(report.skipped),
             "checkpoints": [row_document(row) for row in report.rows],
         },
         text=(Table(_LIST, tuple(map(_row_cells, report.rows))),),
