@@ -231,6 +231,7 @@ class Keyring:
         self,
         path: str | os.PathLike[str],
         *,
+        outside: str = "",
         filesystem: FileSystem | None = None,
         entropy: Entropy = system_entropy,
     ) -> None:
@@ -239,12 +240,23 @@ class Keyring:
         On return the file survives a loss of power, and was read back as ``from_file`` does. On
         raise no file of this name was made, and one that was there is untouched.
 
+        Args:
+            path: The file to make.
+            outside: A store under which it may not lie (T1); empty: none is known.
+            filesystem: The seam.
+            entropy: Makes the temporary's name.
+
         Raises:
-            KeyFileError: The name exists, its directory does not, or others could replace it.
+            KeyFileError: The name exists, its directory does not, others could replace it, or it
+                would lie under the store.
             StorageError: The system refused; nothing is left.
         """
         private_file.create(
-            path, keyfile.encode(self._file), filesystem=_real(filesystem), entropy=entropy
+            path,
+            keyfile.encode(self._file),
+            filesystem=_real(filesystem),
+            entropy=entropy,
+            outside=outside,
         )
 
     def __repr__(self) -> str:

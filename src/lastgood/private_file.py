@@ -109,7 +109,12 @@ def read(path: str | os.PathLike[str], *, max_bytes: int, filesystem: FileSystem
 
 
 def create(
-    path: str | os.PathLike[str], data: bytes, *, filesystem: FileSystem, entropy: Entropy
+    path: str | os.PathLike[str],
+    data: bytes,
+    *,
+    filesystem: FileSystem,
+    entropy: Entropy,
+    outside: str = "",
 ) -> None:
     """Create a private file, durably, all of it or nothing.
 
@@ -125,12 +130,16 @@ def create(
         data: All bytes.
         filesystem: The seam.
         entropy: Makes the temporary's name.
+        outside: A store under which it may not lie; empty: none is known.
 
     Raises:
-        KeyFileError: The name exists, its directory does not, or K2 or K4 does not hold.
+        KeyFileError: The name exists, its directory does not, K2 or K4 does not hold, or it
+            would lie under the store.
         StorageError: The system refused.
     """
     with _hold(path, filesystem=filesystem, absent=_no_directory) as held:
+        if outside:
+            check_outside(held.location, os.path.expanduser(outside), filesystem=filesystem)
         temporary = names.temporary(held.name, entropy(names.TOKEN_BYTES))
         ours: Identity | None = None
         try:
@@ -167,7 +176,7 @@ def check_outside(location: Location, root: str, *, filesystem: FileSystem) -> N
         raise KeyFileError(
             f"The key file {printable(location.path)} lies inside the store {printable(root)}, so "
             "that who gets the store gets its keys",
-            do="Move the key file out of the store and name its new place",
+            do="Keep it in a directory outside of the store, and name that",
         )
 
 
@@ -203,7 +212,7 @@ def _hold(
     except OSError as error:
         if error.errno in _NOT_THERE:
             raise absent(os.path.join(real, name)) from None
-        raise KeyFileError(f"{printable(real)} cannot be opened: {_reason(error)}") from None
+        raise _refused(real, error) from None
     try:
         above = _check_directories(fd, real, filesystem=filesystem)
         yield _Held(fd, name, Location(os.path.join(real, name), above))
@@ -220,7 +229,7 @@ def _split(path: str | os.PathLike[str]) -> tuple[str, str]:
     except UnicodeEncodeError:
         possible = False
     if not possible:
-        raise KeyFileError(f"'{printable(text)}' is not the name of a file")
+        raise KeyFileError(f"'{printable(text)}' is not the name of a file", do="Name the key file")
     return directory or ".", name
 
 
@@ -387,7 +396,16 @@ def _not_opened(path: str, error: OSError) -> LastgoodError:
             f"{printable(path)} is a symbolic link, which could be made to lead elsewhere",
             do="Name the file that it leads to",
         )
-    return KeyFileError(f"{printable(path)} cannot be opened: {_reason(error)}")
+    return _refused(path, error)
+
+
+def _refused(path: str, error: OSError) -> LastgoodError:
+    return KeyFileError(
+        f"{printable(path)} cannot be opened: {_reason(error)}",
+        do="Look at owner and mode: the key file and its directory belong to the user who runs this"
+        if error.errno in (errnos.EACCES, errnos.EPERM)
+        else None,
+    )
 
 
 def _not_created(held: _Held, error: OSError) -> LastgoodError:
@@ -414,4 +432,5 @@ def _reason(error: OSError) -> str:
 
 
 def _quoted(path: str) -> str:
-    return shlex.quote(printable(path))
+    # Whole, up to the longest path of a system: a command that is cut would do something else.
+    return shlex.quote(printable(path, limit_chars=4096))

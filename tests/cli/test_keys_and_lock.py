@@ -118,6 +118,19 @@ def test_keys_inside_the_store_are_refused(kept: Place) -> None:
     kept.run("load", "nightly", "--keys", str(inside)).left(5)
 
 
+@pytest.mark.parametrize("name", ["state/keys.json", "link/keys.json", "state/below/keys.json"])
+def test_no_keys_are_made_inside_the_store(name: str, kept: Place) -> None:
+    """T1: refused before anything is made, also by another name of the store's directory."""
+    (kept.top / "link").symlink_to("state")
+    (kept.root / "below").mkdir()
+    before = picture(kept.top)
+    said = kept.run("keys", "new", name).left(5).said
+    check("outside of the store" in said, said)
+    check_equal(picture(kept.top), before, "the tree")
+    for root in ("other", ""):
+        kept.run("keys", "new", f"new-{root}.json", environment={"LASTGOOD_ROOT": root}).left(0)
+
+
 def test_held_session_is_waited_for_and_its_holder_named(kept: Place) -> None:
     """``--lock-timeout`` bounds the wait; the error says who holds it. Reading needs no lock.
 

@@ -225,7 +225,7 @@ def test_key_file_inside_the_store_is_refused(home: Path) -> None:
         keyring = read(write(path))
         for root in (store, link, store / "deep" / "..", home / "." / "store"):
             text = refused(keyring.check_outside, str(root), error=KeyFileError, match="inside")
-            check("Move the key file out" in text, text)
+            check("outside of the store" in text, text)
 
 
 def test_key_file_outside_the_store_is_accepted(home: Path) -> None:

@@ -12,10 +12,10 @@ def new(command: Command) -> Answer:
     """Make a key file that only its owner can read, durably.
 
     Raises:
-        KeyFileError: The name exists, or others could replace it.
+        KeyFileError: The name exists, others could replace it, or the store would hold it.
         StorageError: The system refused; nothing is left.
     """
-    Keyring.generate().write_new(command.file)
+    Keyring.generate().write_new(command.file, outside=command.root)
     made = Keyring.from_file(command.file)
     return Answer(
         document={"file": cell(made.location), "store": made.store_id, "kid": made.primary_kid},
