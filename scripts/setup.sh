@@ -11,9 +11,15 @@ cd "$(dirname "$0")/.."
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
+is_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
 python_found() {
+    if [ -n "${PYTHON:-}" ] && ! is_new_enough "$PYTHON"; then
+        say "PYTHON=$PYTHON is no Python 3.11 or newer that runs here. Nothing was changed."
+        exit 1
+    fi
     for candidate in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11; do
-        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+        if is_new_enough "$candidate"; then
             printf '%s\n' "$candidate"
             return
         fi

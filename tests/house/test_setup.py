@@ -21,11 +21,17 @@ TOP = Path(__file__).resolve().parents[2]
 SHELL_TOOLS = ("cat", "cksum", "dirname", "grep", "id", "sh", "sort", "tr")
 
 
-def run_setup(clone: Path, stage: str, *, require_all: str = "0") -> tuple[int, str]:
+def run_setup(
+    clone: Path, stage: str, *, require_all: str = "0", python: str = ""
+) -> tuple[int, str]:
     """Run setup.sh of ``clone`` on a PATH that holds only ``clone/bin``; return exit and text."""
     ran = subprocess.run(
         [clone / "scripts" / "setup.sh", stage],
-        env={"PATH": str(clone / "bin"), "LASTGOOD_REQUIRE_ALL": require_all},
+        env={
+            "PATH": str(clone / "bin"),
+            "LASTGOOD_REQUIRE_ALL": require_all,
+            "PYTHON": python,
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -60,6 +66,22 @@ def test_machine_without_python_is_told_what_to_do(bare_clone: Path) -> None:
     code, text = run_setup(bare_clone, "install")
     check_equal(code, 1, "exit")
     check("no Python 3.11 or newer" in text and "PYTHON=" in text, text)
+    check(not (bare_clone / ".venv").exists(), "something was made")
+
+
+def test_interpreter_that_was_named_and_is_too_old_is_not_replaced_by_another(
+    bare_clone: Path,
+) -> None:
+    """Who names an interpreter gets that one or none.
+
+    Method: the named one refuses, as an old one would; ``python3`` would do.
+    """
+    add_command(bare_clone / "bin", "python3", "exit 0")
+    add_command(bare_clone / "old", "python", "exit 1")
+    named = str(bare_clone / "old" / "python")
+    code, text = run_setup(bare_clone, "install", python=named)
+    check_equal(code, 1, "exit")
+    check(f"PYTHON={named}" in text, text)
     check(not (bare_clone / ".venv").exists(), "something was made")
 
 
