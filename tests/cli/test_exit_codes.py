@@ -137,6 +137,17 @@ def test_named_command_judges_the_store_that_was_given(kept: Place) -> None:
     check_equal(done.returncode, 2, command)
 
 
+@pytest.mark.parametrize("verb", ["load", "verify", "save"])
+def test_store_that_is_a_file_is_said_to_be_none(verb: str, kept: Place) -> None:
+    """Not damage to be looked at with ``verify``, which would stop there as well."""
+    file = kept.top / "file"
+    file.touch()
+    words = [verb, "nightly", *(["--sequence", "3"] if verb == "save" else [])]
+    said = kept.run(*words, "--root", str(file), stdin=b"{}").left(2).said
+    check(said.endswith("Name the directory of the store.\n"), said)
+    check_equal(file.read_bytes(), b"", "the file")
+
+
 def test_place_without_sessions_is_never_verified_as_good(place: Place) -> None:
     """A misspelt or lost store exits 1, so that a watching program notices."""
     ran = place.run("verify", "--all").left(1)

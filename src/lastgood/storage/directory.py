@@ -247,15 +247,22 @@ class Directory:
         if not stat.S_ISREG(status.st_mode):
             raise DamagedError("it is not a regular file", name=name)
         if status.st_uid != self.owner:
-            raise DamagedError(
-                f"it belongs to user {status.st_uid}, not to user {self.owner}", name=name
-            )
+            raise _of_another(status, user=self.owner, name=name)
         if status.st_mode & _NOT_PRIVATE:
             raise DamagedError(
                 f"its mode is {stat.S_IMODE(status.st_mode):04o}, which gives others a right to it",
                 name=name,
                 do=mend("600", f"{self.label}/{name}"),
             )
+
+
+def _of_another(status: Status, *, user: int, name: str) -> DamagedError:
+    return DamagedError(
+        f"it belongs to user {status.st_uid}, not to user {user}",
+        name=name,
+        do="Run this as the user whom the whole store belongs to; if only this is of another, "
+        "find out who changed it",
+    )
 
 
 def mend(mode: str, path: str) -> str:
@@ -290,8 +297,13 @@ def open_directory(
         DamagedError: It is not such a directory.
         StorageError: It cannot be opened.
     """
-    with _opening(label):
-        fd = filesystem.open(name, DIRECTORY, dir_fd=None if parent is None else parent.fd)
+    try:
+        with _opening(label):
+            fd = filesystem.open(name, DIRECTORY, dir_fd=None if parent is None else parent.fd)
+    except DamagedError as error:
+        if role == "root":
+            error.do = "Name the directory of the store"
+        raise
     try:
         with reported(f"Looking at {printable(label)}"):
             status = filesystem.fstat(fd)
@@ -325,7 +337,7 @@ def _check_directory(status: Status, *, label: str, role: Role, user: int, acces
     reads_as_root = user == 0 and access == "read"
     roots_own = role == "root" and status.st_uid == 0
     if status.st_uid != user and not reads_as_root and not roots_own:
-        raise DamagedError(f"it belongs to user {status.st_uid}, not to user {user}", name=label)
+        raise _of_another(status, user=user, name=label)
     if role == "root" and shown & _WRITABLE_BY_OTHERS:
         raise DamagedError(
             f"its mode is {shown:04o}, others may replace what is in it",
