@@ -109,6 +109,8 @@ class CheckpointStore:
         if mode not in ("write", "read"):
             raise UsageError("The mode is 'write' or 'read'")
         self._schema_version = names.sequence(schema_version, what="schema version")
+        if validate is not None and not callable(validate):
+            raise UsageError("The validator is a function of a state")
         self._validate = validate
         retention = Retention() if retention is None else retention
         self._retention = check_type(retention, Retention, what="retention")

@@ -221,9 +221,11 @@ class _Inspection:
             reading.note_gone(name)
             return
         except LastgoodError as error:
-            self._errors.append(error)
-            problem = error.what if isinstance(error, DamagedError) else error.happened
             header = reading.checkpoint_header(sequence, name=name)
+            # Its beginning says more: an altered key id, or an intact record of another place.
+            finding = header if isinstance(header, LastgoodError) else error
+            self._errors.append(finding)
+            problem = finding.what if isinstance(finding, DamagedError) else finding.happened
         else:
             reading.trace.append((name, header.digest))
         known = header if isinstance(header, CheckpointHeader) else None

@@ -122,7 +122,7 @@ class Reading:
                 data,
                 store_id=scope.store_id,
                 directory=scope.directory,
-                sealer=self.scope.sealer,
+                sealer=scope.sealer,
                 limits=scope.limits,
                 name=names.SESSION,
             )
@@ -139,7 +139,7 @@ class Reading:
                 data,
                 store_id=scope.store_id,
                 session=scope.session,
-                sealer=self.scope.sealer,
+                sealer=scope.sealer,
                 limits=scope.limits,
                 name=name,
             )
@@ -266,42 +266,16 @@ class Reading:
             return record
         except LastgoodError as error:
             self.trace.append((name, hashlib.sha256(data).hexdigest()))
-            return self._explained(error, data, name, context)
-
-    def _explained(
-        self, error: LastgoodError, data: bytes, name: str, context: seal.Context
-    ) -> LastgoodError:
-        """The error that says most of why ``data`` does not verify."""
-        if isinstance(error, KeyMismatchError):
-            # The store's own record was verified with a key of this ring before any session is
-            # read, so an unknown key id here was altered: it is not a wrong key (T6).
-            damage = DamagedError("a key id that the store's own record does not have", name=name)
-            damage.__cause__ = error
-            return damage
-        if isinstance(error, DamagedError):
-            return self._spliced(data, name, context) or error
-        return error
-
-    def _spliced(self, data: bytes, name: str, context: seal.Context) -> SplicedError | None:
-        """Whether a record that does not verify here is intact, but of another place (T5)."""
-        claim = seal.peek_claim(data)
-        if claim is None:
-            return None
-        kind, store_id, claimed = claim
-        scope = self.scope
-        try:
-            directory = names.directory(names.session_id(claimed)) if claimed else STORE_DIRECTORY
-            where = directory if kind == session.KIND else claimed
-            there = seal.Context(kind, store_id, where)
-            if there == context:
-                return None
-            sealer = scope.keyring.sealer(directory, store_id=store_id)
-            seal.unseal_header(data, context=there, sealer=sealer, limits=scope.limits, name=name)
-        except LastgoodError:
-            return None
-        of = f" of session {printable(claimed)}" if claimed else ""
-        of += "" if store_id == scope.store_id else " of another store"
-        return SplicedError(f"intact, but it is a {kind} record{of}", name=name)
+            scope = self.scope
+            return explained(
+                error,
+                data,
+                context=context,
+                keyring=scope.keyring,
+                store_id=scope.store_id,
+                limits=scope.limits,
+                name=name,
+            )
 
 
 def verify_checkpoint(
@@ -325,6 +299,66 @@ def verify_checkpoint(
     return checkpoint.decode_header(
         record, store_id=scope.store_id, session=scope.session, sequence=sequence, name=name
     )
+
+
+def explained(
+    error: LastgoodError,
+    data: bytes,
+    *,
+    context: seal.Context,
+    keyring: Keyring,
+    store_id: str,
+    limits: Limits,
+    name: str,
+) -> LastgoodError:
+    """The error that says most of why a record of a session does not verify.
+
+    Args:
+        error: What its decoding raised.
+        data: The record, or its first two lines.
+        context: What it must be.
+        keyring: The keys, by one of which ``store.json`` was verified.
+        store_id: The caller's.
+        limits: The reader's.
+        name: The file, for messages.
+    """
+    if isinstance(error, KeyMismatchError):
+        # The store's own record was verified with a key of this ring before any session is
+        # read, so an unknown key id here was altered: it is not a wrong key (T6).
+        damage = DamagedError("a key id that the store's own record does not have", name=name)
+        damage.__cause__ = error
+        return damage
+    claim = seal.peek_claim(data) if isinstance(error, DamagedError) else None
+    if claim is None or not _is_intact(
+        data, claim, context=context, keyring=keyring, limits=limits
+    ):
+        return error
+    kind, claimed_store, claimed = claim
+    of = f" of session {printable(claimed)}" if claimed else ""
+    of += "" if claimed_store == store_id else " of another store"
+    return SplicedError(f"intact, but it is a {kind} record{of}", name=name)
+
+
+def _is_intact(
+    data: bytes,
+    claim: tuple[str, str, str],
+    *,
+    context: seal.Context,
+    keyring: Keyring,
+    limits: Limits,
+) -> bool:
+    """Whether a record that does not verify in ``context`` does where it claims to be (T5)."""
+    kind, store_id, claimed = claim
+    try:
+        directory = names.directory(names.session_id(claimed)) if claimed else STORE_DIRECTORY
+        there = seal.Context(kind, store_id, directory if kind == session.KIND else claimed)
+        if there == context:
+            return False
+        sealer = keyring.sealer(directory, store_id=store_id)
+        seal.unseal_header(data, context=there, sealer=sealer, limits=limits, name="")
+    except LastgoodError:
+        return False
+    return True
 
 
 def entry_of(header: CheckpointHeader, body: Body) -> Entry:

@@ -19,6 +19,7 @@ from lastgood.formats.names import Kind
 from lastgood.formats.session import Program, SessionRecord
 from lastgood.keyring import Keyring
 from lastgood.place import Place, find
+from lastgood.reading import explained
 from lastgood.rules.retention import Retention
 from lastgood.storage.interface import Storage, StorageRoot
 from lastgood.storage.mounts import NetworkFileSystem
@@ -141,14 +142,26 @@ class Store:
                     raise DamagedError("it is missing beside records", name=names.SESSION)
         if data is None:
             return None
-        return session.decode(
-            data,
-            store_id=place.store_id,
-            directory=directory,
-            sealer=place.keyring.sealer(directory, store_id=place.store_id),
-            limits=place.limits,
-            name=names.SESSION,
-        )
+        try:
+            return session.decode(
+                data,
+                store_id=place.store_id,
+                directory=directory,
+                sealer=place.keyring.sealer(directory, store_id=place.store_id),
+                limits=place.limits,
+                name=names.SESSION,
+            )
+        except LastgoodError as error:
+            found = explained(
+                error,
+                data,
+                context=session.context(place.store_id, directory),
+                keyring=place.keyring,
+                store_id=place.store_id,
+                limits=place.limits,
+                name=names.SESSION,
+            )
+        raise found
 
 
 def _bytes_of_session(storage: Storage) -> bytes | None:

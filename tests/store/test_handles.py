@@ -191,6 +191,7 @@ def test_an_unknown_mode_is_refused_before_anything_is_made(world: World, mode: 
 WRONG_TYPES: list[dict[str, Any]] = [
     {"keys": "/etc/keys.json"}, {"keys": None}, {"keys": b"x" * 32}, {"retention": "all"},
     {"retention": ""}, {"limits": 10}, {"limits": {}}, {"program": "invoices"}, {"program": ""},
+    {"validate": "rule"}, {"validate": True},
 ]  # fmt: skip
 
 

@@ -123,6 +123,22 @@ def test_an_altered_key_id_of_one_record_is_damage(world: World, name: str) -> N
     check_equal(world.files(), before, "the directory")
 
 
+def test_an_altered_key_id_is_damage_wherever_it_is_looked_at(world: World) -> None:
+    """C12-06: a milestone that no load reads, and a session in the list of all: never exit 5."""
+    with world.open() as handle:
+        handle.save(at(10), milestone="kept")
+        handle.save(at(20))
+        handle.save(at(30))
+    world.put("checkpoint-000010.json", other_kid(world.files()["checkpoint-000010.json"]))
+    with world.reader() as reader:
+        error = reader.check().error
+    check(isinstance(error, DamagedError) and "key id" in error.what, f"a milestone: {error}")
+    world.put(names.SESSION, other_kid(world.files()[names.SESSION]))
+    with open_store(world.root, keys=world.keys) as store:
+        (entry,) = store.sessions()
+    check(isinstance(entry.problem, DamagedError), f"a session in the list: {entry.problem}")
+
+
 def test_an_altered_key_id_of_the_store_s_record_is_damage(disk: World) -> None:
     """C12-06: its sessions claim another id, so it is not the ring that is wrong."""
     disk.saved(10)

@@ -78,7 +78,7 @@ def test_a_damaged_session_is_shown_with_its_problem_and_hides_no_other(world: W
     world.drop(names.SESSION, session="three")
     found = listed(world)
     by_id = {s: found[names.directory(names.session_id(s))] for s in ("one", "two", "three")}
-    expected = {"one": "damaged", "two": "damaged", "three": "damaged"}
+    expected = {"one": "damaged", "two": "spliced", "three": "damaged"}
     check_equal(by_id, expected, "problems")
     check_equal(found[names.directory(names.session_id("four"))], "four", "the sound one")
 

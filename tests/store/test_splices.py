@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,6 +68,20 @@ def test_an_intact_record_in_another_place_is_called_a_splice(world: World, name
     check_equal(world.files(), before, "the directory")
 
 
+def test_a_splice_that_no_load_reads_is_called_one_too(world: World) -> None:
+    """T5: in a milestone's place, and in the list of all sessions."""
+    with world.open() as handle:
+        for sequence in (5, 10, 20, 30):
+            handle.save(at(sequence), milestone="kept" if sequence == 5 else None)
+    world.put("checkpoint-000005.json", of_session(world, CURRENT))
+    with world.reader() as reader, pytest.raises(SplicedError, match="session weekly"):
+        reader.verify()
+    world.put(names.SESSION, world.files("weekly")[names.SESSION])
+    with open_store(world.root, keys=world.keys) as store:
+        problems = [entry.problem for entry in store.sessions() if entry.problem is not None]
+    check_equal([problem.code for problem in problems], ["spliced"], "in the list of all")
+
+
 def test_the_message_of_a_splice_says_whose_record_it_is(world: World) -> None:
     """A person who copied a directory is told what was copied from where."""
     world.saved(10, 20, 30)
@@ -113,8 +128,8 @@ def test_several_stores_under_one_key_are_told_by_their_id() -> None:
         open_store(root, keys=keys)
 
 
-@pytest.mark.parametrize("store_id", ["", "x", "0" * 31, "0" * 33, "G" * 32, "A" * 32])
-def test_a_store_id_that_is_none_is_refused(store_id: str) -> None:
+@pytest.mark.parametrize("store_id", ["", "x", "0" * 31, "0" * 33, "G" * 32, "A" * 32, 5, b"0"])
+def test_a_store_id_that_is_none_is_refused(store_id: Any) -> None:
     """A typing error in the pin is a usage error, and nothing is made."""
     root = MemoryRoot()
     with pytest.raises(LastgoodError) as raised:

@@ -130,9 +130,9 @@ class KeyFile:
     keys: tuple[KeyEntry, ...]
 
 
-def is_store_id(text: str) -> bool:
+def is_store_id(text: object) -> bool:
     """Whether ``text`` has the form of a store id: 32 lower-case hex characters."""
-    return _HEX_32.fullmatch(text) is not None
+    return _matches(_HEX_32, text)
 
 
 def encode(file: KeyFile) -> bytes:
