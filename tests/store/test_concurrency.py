@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from lastgood import SaveReceipt
 from lastgood.errors import BusyError, LastgoodError, LockedError
 from lastgood.formats.limits import Limits
+from lastgood.storage.filesystem import OsFileSystem
 from tests.storage.places import in_child
 from tests.store.doubles import watched
 from tests.store.world import World, at, forked_handle
@@ -146,6 +147,36 @@ def test_a_second_signal_inside_the_handler_is_told_busy_too(disk: World) -> Non
         armed = True
         handle.save(at(10))
     check_equal(told[1:], [BusyError, BusyError], "what the handler was told")
+
+
+class _Closing(OsFileSystem):
+    """Runs ``then``, once, as a signal handler would, in the middle of opening a directory."""
+
+    then: Callable[[], object] | None = None
+
+    def geteuid(self) -> int:
+        then, self.then = self.then, None
+        if then is not None:
+            then()
+        return super().geteuid()
+
+
+def test_a_root_that_is_closed_inside_its_own_opening_does_not_hang(disk: World) -> None:
+    """C7-06: a signal handler may close a handle in the middle of its first reading.
+
+    Method: the root is closed while it opens its directory, in a thread that can be given up.
+    """
+    disk.saved(10)
+    filesystem = _Closing()
+    root = disk.on(filesystem)
+    filesystem.then = root.close
+    names_seen: list[str] = []
+    reading = threading.Thread(target=lambda: names_seen.extend(root.directories()), daemon=True)
+    reading.start()
+    reading.join(timeout=30)
+    check(not reading.is_alive(), "it waits for itself")
+    check(len(names_seen) == 2, f"what it found: {names_seen}")
+    root.close()
 
 
 def test_another_thread_that_waits_too_long_is_told_busy(disk: World) -> None:

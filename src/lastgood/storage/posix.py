@@ -58,7 +58,8 @@ class PosixRoot:
         self._network = network_filesystem
         self._path = self._filesystem.realpath(os.fspath(path))
         self._held: dict[Access, Directory] = {}
-        self._mutex = threading.Lock()
+        # Reentrant: a signal handler may close the root in the middle of its own opening.
+        self._mutex = threading.RLock()
 
     def records(self) -> Storage:
         """The store's own records (``store.json``); the first ``create`` makes the directory."""
@@ -121,9 +122,9 @@ class PosixRoot:
     def close(self) -> None:
         """Give back descriptors; sessions keep their own."""
         with self._mutex:
-            for directory in self._held.values():
+            while self._held:
+                _, directory = self._held.popitem()
                 directory.close()
-            self._held.clear()
 
     def directory(self, access: Access) -> Directory:
         """The root, opened once for reading and once, where needed, for writing.
@@ -134,11 +135,12 @@ class PosixRoot:
             ConfigurationError: ``write``, on a network file system.
         """
         with self._mutex:
-            if access not in self._held:
+            held = self._held.get(access)
+            if held is None:
                 if access == "write":
                     mounts.refuse_network(self._filesystem, self._path, network=self._network)
                     make_directories(self._filesystem, self._path)
-                self._held[access] = open_directory(
+                held = self._held[access] = open_directory(
                     self._filesystem,
                     self._path,
                     parent=None,
@@ -147,7 +149,7 @@ class PosixRoot:
                     access=access,
                     entry_limit=None,  # a store may have any number of sessions
                 )
-            return self._held[access]
+            return held
 
 
 class PosixStorage(PosixRecords):
