@@ -122,7 +122,7 @@ class _Pruning:
         data = self.storage.read(name, max_bytes=limits.record_bytes(limits.payload_bytes))
         token = hashlib.sha256(data).digest()[: names.TOKEN_BYTES]
         aside = names.fenced(name, token) if damage is None else names.damaged(name, token)
-        self.storage.set_aside(name, aside, expected=data)
+        self.storage.archive(name, as_name=aside)
         self.archived.append(name)
         if damage is not None:
             self.warnings.append(f"{name} is damaged and was moved to {names.archived(aside)}")

@@ -270,16 +270,15 @@ def _create(lease: Lease, name: str, sequence: int, record: list[bytes]) -> tupl
     except FencedError:
         raise
     except ConflictError:
-        aside = _set_aside(lease, name, sequence)
-        lease.storage.create(name, record)
-        return (f"A fenced writer's {name} was moved to {names.archived(aside)}",)
+        kept = _supersede(lease, name, sequence, record)
+        return (f"A fenced writer's {name} was kept as {names.archived(kept)}",)
     return ()
 
 
-def _set_aside(lease: Lease, name: str, sequence: int) -> str:
-    """Clear the name of a record that a fenced writer of an older epoch published.
+def _supersede(lease: Lease, name: str, sequence: int, record: list[bytes]) -> str:
+    """S4 where a fenced writer of an older epoch published its record under our name.
 
-    No revision names it and none ever can: its epoch's number is taken.
+    No revision names that record and none ever can: its epoch's number is taken.
 
     Raises:
         FencedError: It is, or was, a newer owner's.
@@ -288,15 +287,21 @@ def _set_aside(lease: Lease, name: str, sequence: int) -> str:
     """
     limits = lease.scope.limits
     # Read before it is judged: a newer owner may replace it by its own at any moment, and only
-    # these bytes may be moved (F13).
-    data = lease.storage.read(name, max_bytes=limits.record_bytes(limits.payload_bytes))
+    # these bytes may be replaced (F13).
+    fenced = lease.storage.read(name, max_bytes=limits.record_bytes(limits.payload_bytes))
     found = _stored(lease, sequence)
     if found is None or found.epoch >= lease.manifest.epoch:
         raise FencedError(f"{name} was written by another owner of this session")
-    lease.confirm()
-    aside = names.fenced(name, lease.owner.entropy(names.TOKEN_BYTES))
-    lease.storage.set_aside(name, aside, expected=data)
-    return aside
+    kept = names.fenced(name, hashlib.sha256(fenced).digest()[: names.TOKEN_BYTES])
+    try:
+        lease.storage.supersede(
+            name, record, fenced=fenced, as_name=kept, revision=lease.manifest.revision
+        )
+    except FencedError:
+        raise
+    except ConflictError as error:
+        raise FencedError(f"{name} was taken by another owner of this session") from error
+    return kept
 
 
 def _stored(lease: Lease, sequence: int) -> CheckpointHeader | None:

@@ -180,7 +180,7 @@ def test_a_link_to_a_directory_is_not_the_directory(tmp_path: Path) -> None:
     (store / SESSION / "archive").symlink_to(elsewhere)
     for work in (
         lambda: session.archive("name"),
-        lambda: session.set_aside("name", "other", expected=b"x"),
+        lambda: session.supersede("name", [b"y"], fenced=b"x", as_name="other", revision=0),
         lambda: session.list("archive/"),
         lambda: session.read("archive/name", max_bytes=9),
         lambda: session.delete("archive/name"),

@@ -178,21 +178,34 @@ def _settle_sweeps_all_hidden_names(session: MemoryStorage) -> None:
 
 
 def _archive_copies(session: MemoryStorage) -> None:
-    def archive(name: str) -> None:
+    def archive(name: str, *, as_name: str | None = None) -> None:
         data = session.read(name, max_bytes=99)
-        real(name)
+        real(name, as_name=as_name)
         session.create(name, [data])
 
     real = session.archive
     _set(session, "archive", archive)
 
 
-def _set_aside_looks_at_nothing(session: MemoryStorage) -> None:
-    def set_aside(name: str, as_name: str, *, expected: bytes) -> None:
-        real(name, as_name, expected=session.read(name, max_bytes=99))
+def _supersede_looks_at_nothing(session: MemoryStorage) -> None:
+    def supersede(
+        name: str, data: Sequence[bytes], *, fenced: bytes, as_name: str, revision: int
+    ) -> None:
+        held = session.read(name, max_bytes=99)
+        real(name, data, fenced=held, as_name=as_name, revision=revision)
 
-    real = session.set_aside
-    _set(session, "set_aside", set_aside)
+    real = session.supersede
+    _set(session, "supersede", supersede)
+
+
+def _supersede_ignores_newer_revisions(session: MemoryStorage) -> None:
+    def supersede(
+        name: str, data: Sequence[bytes], *, fenced: bytes, as_name: str, revision: int
+    ) -> None:
+        real(name, data, fenced=fenced, as_name=as_name, revision=10**9)
+
+    real = session.supersede
+    _set(session, "supersede", supersede)
 
 
 def _close_changes_nothing(session: MemoryStorage) -> None:
@@ -222,7 +235,10 @@ PLANTS: dict[Plant, str] = {
     _settle_does_nothing: "test_settling_moves_the_pointer_up",
     _settle_sweeps_all_hidden_names: "test_settling_sweeps_temporaries_and_nothing_else",
     _archive_copies: "test_archiving_moves_and_may_be_repeated",
-    _set_aside_looks_at_nothing: "test_a_fenced_record_is_set_aside_only_if_it_is_still_that_one",
+    _supersede_looks_at_nothing: "test_a_fenced_record_is_superseded_only_if_it_is_still_that_one",
+    _supersede_ignores_newer_revisions: (
+        "test_a_fenced_record_is_superseded_only_if_it_is_still_that_one"
+    ),
     _close_changes_nothing: "test_a_closed_handle_is_of_no_use",
 }
 

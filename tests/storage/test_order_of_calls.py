@@ -155,7 +155,7 @@ def test_short_writes_go_on(tmp_path: Path) -> None:
 def test_a_record_is_durable_in_the_archive_before_it_leaves(tmp_path: Path) -> None:
     """G3: between any two calls it is in one place at least, and on the medium in one.
 
-    Method: record the changing calls of archiving and of setting aside, first and second time.
+    Method: record the changing calls of archiving, first and second time, and of superseding.
     """
     calls = Calls()
     session = open_session(tmp_path, filesystem=faulty(calls))
@@ -169,10 +169,11 @@ def test_a_record_is_durable_in_the_archive_before_it_leaves(tmp_path: Path) -> 
         check_equal(changing, expected, "calls of archiving")
     session.create("checkpoint-000003.json", [b"x"])
     calls.begin()
-    session.set_aside("checkpoint-000003.json", "fenced", expected=b"x")
+    name = "checkpoint-000003.json"
+    session.supersede(name, [b"y"], fenced=b"x", as_name="fenced", revision=0)
     changing = [call for call in calls.subjects if call.split()[0] in CHANGING]
-    expected = ["rename checkpoint-000003.json fenced", "fsync", "fsync"]
-    check_equal(changing, expected, "calls of setting aside")
+    check_equal(changing[-4:], [f"link {name} fenced", "fsync", changing[-2], "fsync"], "calls")
+    check(changing[-2].startswith("rename .") and changing[-2].endswith(name), changing[-2])
     session.close()
 
 

@@ -44,9 +44,9 @@ def settle_number(session: PosixStorage) -> None:
     session.settle(2, number_missing=missing, pointer_behind=False)
 
 
-def set_aside(session: PosixStorage) -> None:
-    if CHECKPOINT in session.list():
-        session.set_aside(CHECKPOINT, FENCED, expected=b"checkpoint")
+def supersede(session: PosixStorage) -> None:
+    if session.read(CHECKPOINT, max_bytes=99) == b"checkpoint":
+        session.supersede(CHECKPOINT, [b"ours"], fenced=b"checkpoint", as_name=FENCED, revision=1)
 
 
 def lose_number(session: PosixStorage) -> None:
@@ -81,10 +81,15 @@ OPERATIONS: dict[str, tuple[Work, Work, dict[str, bytes]]] = {
         lambda session: session.archive(CHECKPOINT),
         {f"archive/{CHECKPOINT}": b"checkpoint"},
     ),
-    "set aside": (
+    "archive under another name": (
         lambda session: session.create(CHECKPOINT, [b"checkpoint"]),
-        set_aside,
+        lambda session: session.archive(CHECKPOINT, as_name=FENCED),
         {f"archive/{FENCED}": b"checkpoint"},
+    ),
+    "supersede": (
+        lambda session: session.create(CHECKPOINT, [b"checkpoint"]),
+        supersede,
+        {f"archive/{FENCED}": b"checkpoint", CHECKPOINT: b"ours"},
     ),
     "rewrite": (
         lambda session: session.create(CHECKPOINT, [b"checkpoint"]),

@@ -186,9 +186,9 @@ def archived(name: str) -> str:
     return f"{ARCHIVE}/{name}"
 
 
-def fenced(name: str, random: bytes) -> str:
-    """The archive's name for a fenced writer's ``name``; ``random`` is 8 bytes."""
-    return f"fenced-{random.hex()}-{name}"
+def fenced(name: str, token: bytes) -> str:
+    """The archive's name for a fenced writer's ``name``; ``token`` is 8 bytes."""
+    return f"fenced-{token.hex()}-{name}"
 
 
 def damaged(name: str, token: bytes) -> str:

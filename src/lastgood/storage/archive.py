@@ -59,10 +59,10 @@ def copy(directory: Directory, name: str, as_name: str, *, expected: bytes) -> N
         try:
             directory.filesystem.link(name, as_name, source_fd=directory.fd, target_fd=archive.fd)
         except FileExistsError:
-            made = False  # by an attempt that did not come to its end, or not ours at all
+            made = False  # an attempt that did not come to its end made it
         except FileNotFoundError as error:
             raise ConflictError(f"{printable(name)} went since it was read") from error
-        if not archive.holds(as_name, [expected]):
+        if not (archive.holds(as_name, [expected]) and directory.holds(name, [expected])):
             if made:
                 archive.filesystem.unlink(as_name, dir_fd=archive.fd)
             raise ConflictError(f"{printable(name)} changed since it was read")

@@ -169,15 +169,36 @@ class OwnedStorage(Storage, Protocol):
         """
         ...
 
-    def archive(self, name: str) -> None:
-        """Move ``name`` to ``archive/name``, create-only, durable there before it leaves here."""
-        ...
-
-    def set_aside(self, name: str, as_name: str, *, expected: bytes) -> None:
-        """Move what may not stay (fenced, damaged) out of the way, to ``archive/as_name``.
+    def archive(self, name: str, *, as_name: str | None = None) -> None:
+        """Move ``name`` to ``archive/as_name``, create-only, durable there before it leaves here.
 
         Raises:
-            ConflictError: The name held other bytes than ``expected``; it was put back.
+            NotStoredError: It is in neither place.
+            ConflictError: The archive holds another record of this name; nothing was changed.
+            StorageError: It may be in both places; archiving it again goes on.
+        """
+        ...
+
+    def supersede(
+        self, name: str, data: Sequence[bytes], *, fenced: bytes, as_name: str, revision: int
+    ) -> None:
+        """Create ``name`` over a fenced writer's record, durably, and keep that one (S4).
+
+        Only for a record of an older epoch that no revision names. A newer owner's record is
+        never replaced, wherever this one is paused, with or without a lock.
+
+        Args:
+            name: The name that is taken.
+            data: What it shall hold.
+            fenced: All bytes that it holds now.
+            as_name: The fenced record's name in the archive.
+            revision: The revision that the caller stands on.
+
+        Raises:
+            ConflictError: It changed since it was read, or a newer revision exists.
+            FencedError: Another owner took the session meanwhile.
+            DurabilityUnknownError: It holds ``data``, or that cannot be known.
+            StorageError: It holds what it held, no temporary is left.
         """
         ...
 

@@ -296,8 +296,8 @@ class MemoryStorage(MemoryRecords):
                     raise NotStoredError(f"Opening {number}")
                 files[names.POINTER] = files[number]
 
-    def archive(self, name: str) -> None:
-        """Move ``name`` to ``archive/name``.
+    def archive(self, name: str, *, as_name: str | None = None) -> None:
+        """Move ``name`` to ``archive/as_name``.
 
         Raises:
             NotStoredError: It is in neither place.
@@ -305,25 +305,30 @@ class MemoryStorage(MemoryRecords):
         """
         with self._directory.mutex:
             files = self._changing()
-            kept = names.archived(component(name))
+            kept = names.archived(component(as_name or component(name)))
             if name not in files and kept in files:
                 return
             if name not in files or files.get(kept) != files[name]:
                 _link(files, name, kept)
             del files[name]
 
-    def set_aside(self, name: str, as_name: str, *, expected: bytes) -> None:
-        """Move what may not stay to ``archive/as_name``.
+    def supersede(
+        self, name: str, data: Sequence[bytes], *, fenced: bytes, as_name: str, revision: int
+    ) -> None:
+        """Create ``name`` over a fenced writer's record, which is kept in the archive.
 
         Raises:
-            NotStoredError: There is no such record.
-            ConflictError: It holds other bytes, or ``as_name`` is taken.
+            ConflictError: It changed since it was read, or a newer revision exists.
         """
         with self._directory.mutex:
             files = self._changing()
-            self._check_content(component(name), expected)
-            _link(files, name, names.archived(component(as_name)))
-            del files[name]
+            kept = names.archived(component(as_name))
+            if files.get(component(name)) != fenced or files.get(kept, fenced) != fenced:
+                raise ConflictError(f"{printable(name)} changed since it was read")
+            if _newest(files) > revision:
+                raise ConflictError(f"A revision newer than {revision} exists")
+            files[kept] = fenced
+            files[name] = b"".join(data)
 
     def close(self) -> None:
         """Give back the lock and end this handle; idempotent."""

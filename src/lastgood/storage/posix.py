@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lastgood.clock import Clock, SystemClock
 from lastgood.entropy import Entropy, system_entropy
@@ -236,13 +236,34 @@ class PosixStorage(PosixRecords):
             random=self._entropy(names.TOKEN_BYTES),
         )
 
-    def archive(self, name: str) -> None:
-        """Move ``name`` to ``archive/name``; see ``archive.keep``."""
-        archive.keep(self._session.directory("write"), name)
+    def archive(self, name: str, *, as_name: str | None = None) -> None:
+        """Move ``name`` to ``archive/as_name``; see ``archive.keep``."""
+        archive.keep(self._session.directory("write"), name, as_name or name)
 
-    def set_aside(self, name: str, as_name: str, *, expected: bytes) -> None:
-        """Move what may not stay to ``archive/as_name``; see ``archive.set_aside``."""
-        archive.set_aside(self._session.directory("write"), name, as_name, expected=expected)
+    def supersede(
+        self, name: str, data: Sequence[bytes], *, fenced: bytes, as_name: str, revision: int
+    ) -> None:
+        """Create ``name`` over a fenced writer's record, which is kept in the archive (S4).
+
+        Raises:
+            ConflictError: It changed since it was read, or a newer revision exists.
+            FencedError: Another owner took the session meanwhile.
+            DurabilityUnknownError: It holds ``data``, or that cannot be known.
+            StorageError: It holds what it held, no temporary is left.
+        """
+        directory = self._session.directory("write")
+        random = self._entropy(names.TOKEN_BYTES)
+        temporary = publish.prepare(directory, component(name), data, random=random)
+        try:
+            archive.copy(directory, name, as_name, expected=fenced)
+            # In this order, as in a swap: who is paused before this sees what came meanwhile, who
+            # is paused after it is disarmed by the next owner's sweep (F13).
+            revisions.refuse_newer(directory, revision)
+            # Crash here: the fenced record has a second name, and a temporary is to be swept.
+            publish.replace(directory, temporary, name, data)
+        except BaseException:
+            publish.discard(directory, temporary)
+            raise
 
     def close(self) -> None:
         """Give back the lock and the descriptors; idempotent."""

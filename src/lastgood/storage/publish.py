@@ -47,6 +47,8 @@ _NO_HARD_LINKS = {
     errno.EOPNOTSUPP,
 }
 
+_HARD_LINKS = "Put the store on a file system with hard links, which this one does not offer"
+
 
 def create(directory: Directory, name: str, data: Sequence[bytes], *, random: bytes) -> None:
     """Create ``name`` with the concatenation of ``data``, exclusively and durably.
@@ -116,7 +118,24 @@ def link_new(directory: Directory, temporary: str, name: str, data: Sequence[byt
     try:
         directory.filesystem.link(temporary, name, source_fd=directory.fd, target_fd=directory.fd)
     except OSError as error:
-        raise _resolved(directory, name, data, error) from error
+        advice = _HARD_LINKS if error.errno in _NO_HARD_LINKS else None
+        raise _resolved(directory, name, data, error, advice=advice) from error
+
+
+def replace(directory: Directory, temporary: str, name: str, data: Sequence[bytes]) -> None:
+    """Publish ``temporary`` in the place of what ``name`` holds, durably.
+
+    Raises:
+        FencedError: ``temporary`` is gone: another owner, who swept it, has the session.
+        DurabilityUnknownError: ``name`` holds ``data``, or that cannot be known.
+        StorageError: It was not published.
+    """
+    try:
+        directory.filesystem.rename(temporary, name, source_fd=directory.fd, target_fd=directory.fd)
+    except OSError as error:
+        raise _resolved(directory, name, data, error, advice=None) from error
+    with unknown(f"Making {printable(name)} durable"):
+        directory.sync()
 
 
 def discard(directory: Directory, temporary: str) -> None:
@@ -157,9 +176,14 @@ def write_at(filesystem: FileSystem, fd: int, data: bytes, *, offset: int) -> No
 
 
 def _resolved(
-    directory: Directory, name: str, data: Sequence[bytes], error: OSError
+    directory: Directory,
+    name: str,
+    data: Sequence[bytes],
+    error: OSError,
+    *,
+    advice: str | None,
 ) -> LastgoodError:
-    """What an error of a link means, by what the name holds now."""
+    """What an error of a link or a rename means, by what the name holds now."""
     number = error.errno or 0
     doing = f"Publishing {printable(name)}"
     try:
@@ -172,7 +196,4 @@ def _resolved(
         return ConflictError(f"{printable(name)} exists already, with other content")
     if number == errno.ENOENT:
         return FencedError(f"Another owner removed {printable(name)} before it was published")
-    advice = None
-    if number in _NO_HARD_LINKS:
-        advice = "Put the store on a file system with hard links, which this one does not offer"
     return StorageError(doing, errno=number, do=advice)

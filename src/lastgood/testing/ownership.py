@@ -111,7 +111,10 @@ class OwnerContract(ContractCase):
             ("persist", reader.persist),
             ("rewrite", lambda: reader.rewrite("name", b"x")),
             ("archive", lambda: reader.archive("name")),
-            ("set_aside", lambda: reader.set_aside("name", _FENCED, expected=b"x")),
+            (
+                "supersede",
+                lambda: reader.supersede("name", [b"y"], fenced=b"x", as_name=_FENCED, revision=0),
+            ),
             ("settle", lambda: reader.settle(0, number_missing=False, pointer_behind=False)),
         ):
             refuses(change, UsageError, what=what)
@@ -201,31 +204,40 @@ class OwnerContract(ContractCase):
         require(content(session, archived) == b"one", "the archive was overwritten")
         refuses(lambda: session.archive("none"), NotStoredError, what="archive of nothing")
 
-    def test_a_fenced_record_is_set_aside_only_if_it_is_still_that_one(self) -> None:
-        """G3: moved out of the way and kept; another record under the name is put back."""
+    def test_a_record_may_be_archived_under_another_name(self) -> None:
+        """G3: what may not stay under its own name is kept under one that nothing believes."""
         session = self.make_session()
-        session.create(_CHECKPOINT, [b"fenced"])
-        refuses(
-            lambda: session.set_aside(_CHECKPOINT, _FENCED, expected=b"another"),
-            ConflictError,
-            what="another record",
-        )
-        require(content(session, _CHECKPOINT) == b"fenced", "it was not put back")
-        require(session.list("archive/") == (), "a copy stayed in the archive")
-        session.set_aside(_CHECKPOINT, _FENCED, expected=b"fenced")
+        session.create(_CHECKPOINT, [b"damaged"])
+        session.archive(_CHECKPOINT, as_name=_FENCED)
         require(_CHECKPOINT not in session.list(), "it is still in the way")
-        require(content(session, names.archived(_FENCED)) == b"fenced", "it was not kept")
-        session.create(_CHECKPOINT, [b"ours"])
+        require(content(session, f"archive/{_FENCED}") == b"damaged", "it was not kept")
+        session.create(_CHECKPOINT, [b"other"])
         refuses(
-            lambda: session.set_aside(_CHECKPOINT, _FENCED, expected=b"ours"),
+            lambda: session.archive(_CHECKPOINT, as_name=_FENCED),
             ConflictError,
-            what="a name that is taken",
+            what="a taken name",
         )
-        require(content(session, names.archived(_FENCED)) == b"fenced", "it was overwritten")
-        require(content(session, _CHECKPOINT) == b"ours", "the refused record is gone")
-        refuses(
-            lambda: session.set_aside("none", "other", expected=b""), NotStoredError, what="nothing"
-        )
+        require(content(session, f"archive/{_FENCED}") == b"damaged", "it was overwritten")
+
+    def test_a_fenced_record_is_superseded_only_if_it_is_still_that_one(self) -> None:
+        """S4, G3: replaced and kept; another record, or one of a moved session, is not touched."""
+        session = self.make_session()
+        session.swap([b"1"], expected=0)
+        session.create(_CHECKPOINT, [b"fenced"])
+
+        def supersede(fenced: bytes, revision: int) -> None:
+            session.supersede(
+                _CHECKPOINT, [b"ou", b"rs"], fenced=fenced, as_name=_FENCED, revision=revision
+            )
+
+        refuses(lambda: supersede(b"another", 1), ConflictError, what="another record")
+        refuses(lambda: supersede(b"fenced", 0), ConflictError, what="a session that moved on")
+        require(content(session, _CHECKPOINT) == b"fenced", "it was replaced")
+        supersede(b"fenced", 1)
+        require(content(session, _CHECKPOINT) == b"ours", "it was not replaced")
+        require(content(session, f"archive/{_FENCED}") == b"fenced", "it was not kept")
+        refuses(lambda: supersede(b"fenced", 1), ConflictError, what="the same again")
+        require(content(session, _CHECKPOINT) == b"ours", "ours was replaced")
 
 
 def _swap_up_to(session: OwnedStorage, revision: int) -> None:
