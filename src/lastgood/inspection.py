@@ -37,6 +37,8 @@ Role = Literal["current", "previous", "milestone", "published", "leftover", "arc
 
 _Found = TypeVar("_Found")
 
+_SHOWN: Final = 5
+
 ASSURANCE: Final = "L0"
 _SKIPPED: Final = (
     "Rollback of the whole session to an older consistent copy: no witness is configured",
@@ -145,6 +147,7 @@ class _Inspection:
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._errors: list[LastgoodError] = []
+        self._sound: list[tuple[Role, CheckpointHeader]] = []
 
     def attempt(self) -> Attempt[Report]:
         """Read everything once."""
@@ -172,7 +175,7 @@ class _Inspection:
                 *(selected.leftovers if selected else ()),
                 *(n for n in archived if names.is_set_aside(_leaf(n))),
             ),
-            notices=selected.notices if selected else (),
+            notices=(*(selected.notices if selected else ()), *self._archive_gaps()),
         )
         plain = report.verdict == "good" and not self._reading.lost_names
         return Attempt(report, plain, self._reading.trace)
@@ -228,6 +231,7 @@ class _Inspection:
             problem = finding.what if isinstance(finding, DamagedError) else finding.happened
         else:
             reading.trace.append((name, header.digest))
+            self._sound.append((role, header))
         known = header if isinstance(header, CheckpointHeader) else None
         yield Row(
             name=name,
@@ -241,6 +245,23 @@ class _Inspection:
             label=label,
             problem=problem,
         )
+
+    def _archive_gaps(self) -> Iterator[str]:
+        """What was deleted from an archive is missed by those who continue it (T2).
+
+        It is no damage: a prune without an archive, between others, leaves the same.
+        """
+        if not any(role == "archived" for role, _ in self._sound):
+            return
+        known = {None, *(header.digest for _, header in self._sound)}
+        lineage = [header for role, header in self._sound if role != "leftover"]
+        above = sorted(header.sequence for header in lineage if header.previous not in known)
+        if above:
+            shown = ", ".join(map(str, above[:_SHOWN])) + (" …" if above[_SHOWN:] else "")
+            yield (
+                f"The archive does not hold the generation before sequence {shown}: it was pruned "
+                "without an archive, or deleted"
+            )
 
     def _check_new(self, archived: Iterable[str]) -> None:
         """Nothing comes into an archive before the first manifest, which never goes again."""

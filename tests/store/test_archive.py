@@ -131,3 +131,20 @@ def test_a_damaged_archived_generation_is_shown_and_not_loaded(disk: World) -> N
         check_equal(reader.load(2).sequence, 2, "another one")
         loaded = reader.load_latest()
         check_equal(loaded and loaded.sequence, 4, "the current one")
+
+
+def test_a_generation_that_is_gone_from_the_archive_is_missed(world: World) -> None:
+    """T2: whoever continues a deleted generation says so; it is a notice, for a prune may do it.
+
+    Method: a whole archive, one without its third, one without its oldest, and no archive.
+    """
+    world.saved(*range(1, 8), retention=ALL)
+    check_equal(world.report().notices, (), "of a whole archive")
+    world.drop(names.archived(names.checkpoint(3)))
+    world.drop(names.archived(names.checkpoint(1)))
+    report = world.report()
+    (notice,) = report.notices
+    check("before sequence 2, 4:" in notice, notice)
+    check_equal((report.verdict, report.findings), ("good", ()), "the verdict")
+    world.saved(1, 2, 3, 4, session="pruned")
+    check_equal(world.report("pruned").notices, (), "where nothing was ever archived")
