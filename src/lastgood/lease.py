@@ -43,6 +43,7 @@ from lastgood.formats.manifest import MAX_OPERATIONS, Entry, Manifest, Milestone
 from lastgood.formats.names import Kind
 from lastgood.formats.seal import Digest, digest_of
 from lastgood.formats.session import Program, SessionRecord
+from lastgood.pruning import prune_revisions
 from lastgood.reading import Reading, Scope
 from lastgood.rules.selection import Selection
 from lastgood.storage.interface import OwnedStorage
@@ -50,6 +51,7 @@ from lastgood.survey import Survey, choose
 
 _ATTEMPTS: Final = 20
 _OPERATION_BYTES: Final = 16
+_MANY_REVISIONS: Final = 64
 _SALT_BYTES: Final = 32
 
 
@@ -262,6 +264,11 @@ def _bind(
     # or a rename holds a temporary that the first sweep may have come too early for (F13).
     storage.settle(claimed.revision, number_missing=False, pointer_behind=False)
     storage.note_holder(_holder(claimed.epoch, owner))
+    warnings: tuple[str, ...] = ()
+    if len(_revisions(storage)) > _MANY_REVISIONS:
+        # A save prunes, an opening does not; but who opens for ever without saving must not fill
+        # the directory. Durable since S7's fsync, so the same holds as in S9.
+        warnings = prune_revisions(scope, storage, claimed).warnings
     current = chosen.current
     done = () if current is None else found.bodies[current.sequence].checkpoint.fingerprints
     return Lease(
@@ -272,7 +279,7 @@ def _bind(
         current=None if current is None else found.headers[current.sequence],
         previous=None if chosen.previous is None else found.headers[chosen.previous.sequence],
         fingerprints=tuple(done),
-        notices=chosen.notices,
+        notices=chosen.notices + warnings,
     )
 
 

@@ -54,16 +54,22 @@ def prune(scope: Scope, storage: OwnedStorage, newest: Manifest, *, retention: R
     pruning = _Pruning(scope, storage)
     try:
         lineage = _Lineage(None if newest.previous is None else pruning.verified(newest.previous))
-        listed = [found for found in map(names.parse, storage.list()) if found is not None]
-        sequences = [p.number for p in listed if p.kind is Kind.CHECKPOINT]
-        for sequence in prunable_sequences(newest, sequences):
+        for sequence in prunable_sequences(newest, pruning.listed(Kind.CHECKPOINT)):
             pruning.retire_checkpoint(sequence, lineage, retention)
-        revisions = [p.number for p in listed if p.kind is Kind.MANIFEST]
-        for revision in prunable_revisions(newest, revisions):
-            pruning.retire_manifest(names.manifest(revision))
+        pruning.retire_manifests(newest)
     except LastgoodError as error:
         pruning.warnings.append(f"Pruning stopped: {error}")
-    return Pruned(tuple(pruning.removed), tuple(pruning.archived), tuple(pruning.warnings))
+    return pruning.done()
+
+
+def prune_revisions(scope: Scope, storage: OwnedStorage, newest: Manifest) -> Pruned:
+    """Remove the revisions below the newest two, and no checkpoint; never raises either."""
+    pruning = _Pruning(scope, storage)
+    try:
+        pruning.retire_manifests(newest)
+    except LastgoodError as error:
+        pruning.warnings.append(f"Pruning stopped: {error}")
+    return pruning.done()
 
 
 @dataclass(slots=True)
@@ -75,6 +81,17 @@ class _Pruning:
     removed: list[str] = field(default_factory=list)
     archived: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    found: list[names.Parsed] | None = None
+
+    def done(self) -> Pruned:
+        """What was done."""
+        return Pruned(tuple(self.removed), tuple(self.archived), tuple(self.warnings))
+
+    def listed(self, kind: Kind) -> list[int]:
+        """The numbers of the names of one kind, as they were when first asked for."""
+        if self.found is None:
+            self.found = [p for p in map(names.parse, self.storage.list()) if p is not None]
+        return [parsed.number for parsed in self.found if parsed.kind is kind]
 
     def verified(self, entry: Entry) -> CheckpointHeader:
         """The header of a generation that a stranger would accept (I4)."""
@@ -102,8 +119,12 @@ class _Pruning:
         else:
             self._set_aside(name, None)
 
-    def retire_manifest(self, name: str) -> None:
-        """Delete a revision that nothing needs any more."""
+    def retire_manifests(self, newest: Manifest) -> None:
+        """Delete the revisions that nothing needs any more."""
+        for revision in prunable_revisions(newest, self.listed(Kind.MANIFEST)):
+            self._retire_manifest(names.manifest(revision))
+
+    def _retire_manifest(self, name: str) -> None:
         found = Reading(self.scope, self.storage).manifest(name)
         if isinstance(found, DamagedError | UnknownFormatError):
             self._set_aside(name, found)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lastgood.errors import (
-    PolicyError,
-)
+from lastgood import Limits
+from lastgood.errors import PolicyError
 from lastgood.formats import names
 from lastgood.formats import session as session_format
 from lastgood.inspection import Report
 from tests.store.world import World, at
-from tests.support.check import check_equal
+from tests.support.check import check, check_equal
 from tests.support.records import sealer, session_record
 
 
@@ -141,3 +140,23 @@ def test_a_session_with_an_event_log_is_not_opened_as_checkpoints_only(world: Wo
     check_equal(world.files(), before, "the directory")
     with world.reader() as reader:
         check_equal(reader.load_latest(), None, "a new session can be looked at")
+
+
+def test_opening_for_ever_without_saving_keeps_the_directory_small(world: World) -> None:
+    """K7: a job that restarts without end before its save never fills its session's directory.
+
+    Method: open and close 300 times under a limit of 120 entries, with checkpoints and without.
+    """
+    limits = Limits(directory_entries=120)
+    most = 0
+    for number in range(300):
+        with world.open(limits=limits) as handle:
+            if number == 150:
+                handle.save(at(10))
+        most = max(most, len(world.listed()))
+    check(most < 80, f"up to {most} names")
+    report = world.report()
+    check_equal((report.verdict, report.findings), ("good", ()), "the verdict")
+    with world.reader() as reader:
+        loaded = reader.load_latest()
+    check_equal(loaded and loaded.sequence, 10, "what is loaded")
