@@ -69,6 +69,7 @@ class Keyring:
         Raises:
             KeyFileError: A kid is not the one of its secret.
         """
+        self._file = file  # first: a traceback with locals asks also a refused keyring for its repr
         origin = "the given bytes" if source is None else source.origin
         for index, key in enumerate(file.keys):
             if key.secret is not None and key.kid != kid_of(key.secret):
@@ -76,7 +77,6 @@ class Keyring:
                     f"The keys from {origin} cannot be used: keys[{index}].kid is not the kid of "
                     "its secret, so one of the two was altered"
                 )
-        self._file = file
         self._by_kid = {key.kid: key for key in file.keys}
         self._location = None if source is None else source.location
         self.notices: tuple[str, ...] = () if source is None else source.notices
@@ -260,7 +260,8 @@ class Keyring:
         )
 
     def __repr__(self) -> str:
-        return f"<Keyring store={self.store_id} primary={self.primary_kid} keys={len(self.kids)}>"
+        count = len(self._file.keys)
+        return f"<Keyring store={self.store_id} primary={self.primary_kid} keys={count}>"
 
     def usable(self, kid: str) -> Secret:
         """The master key ``kid``, if it may seal or verify.

@@ -88,6 +88,21 @@ def test_no_text_of_an_object_shows_a_secret(secret: bytes) -> None:
             check_hides(text, *hidden)
 
 
+def test_a_refused_keyring_can_be_shown_and_hides_its_secret() -> None:
+    """A traceback with locals calls repr on what was half made; that works, and shows no key.
+
+    Method: a key file whose kid is another key's; repr of every Keyring in the frames.
+    """
+    altered = key_file(entry(MASTER) | {"kid": "0" * 32})
+    with pytest.raises(KeyFileError) as caught:
+        Keyring.from_bytes(as_bytes(altered))
+    frames = [frame.f_locals for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    refused = [value for f in frames for value in f.values() if type(value) is Keyring]
+    check(refused != [], "the refused keyring is in the traceback")
+    for keyring in refused:
+        check_hides(repr(keyring), *derived_from(MASTER, key_file()["store"]))
+
+
 @given(SECRETS, st.integers(0, 10**6), st.sampled_from(["cut", "flip", "insert", "twice", "swap"]))
 def test_no_error_about_a_bad_key_file_shows_a_secret(secret: bytes, place: int, how: str) -> None:
     """Whatever is wrong with a key file, neither the error nor one chained to it shows a key.

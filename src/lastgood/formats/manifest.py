@@ -44,12 +44,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from lastgood.errors import DamagedError, SplicedError
+from lastgood.errors import DamagedError, LimitError, SplicedError
 from lastgood.formats import anchor, canonical, names, seal
 from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.canonical import JSON
 from lastgood.formats.fields import Fields, check_given
-from lastgood.formats.limits import Limits
+from lastgood.formats.limits import MAX_SEQUENCE, Limits
 
 KIND: Final = "manifest"
 MAX_OPERATIONS: Final = 8
@@ -177,7 +177,16 @@ def context(store_id: str, session: str) -> seal.Context:
 
 
 def encode(manifest: Manifest, *, store_id: str, session: str, sealer: seal.Sealer) -> list[bytes]:
-    """Seal ``manifest``; inverse of ``decode``."""
+    """Seal ``manifest``; inverse of ``decode``.
+
+    Raises:
+        LimitError: Its revision or epoch is above the highest, which no reader would take.
+    """
+    if max(manifest.revision, manifest.epoch) > MAX_SEQUENCE:
+        raise LimitError(
+            f"The session has used all its {MAX_SEQUENCE} revisions",
+            do="Go on under another session id; what is stored can still be loaded",
+        )
     header = {
         "store": store_id,
         "session": session,
