@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from lastgood.errors import (
     DamagedError,
     FingerprintError,
+    LastgoodError,
     LimitError,
     SplicedError,
     StateError,
+    UnknownFormatError,
     UsageError,
 )
 from lastgood.formats import anchor, canonical, checkpoint, names, seal
@@ -182,10 +184,15 @@ def test_sealed_fingerprints_that_are_not_legal_are_damage(value: list[Any]) -> 
 @pytest.mark.parametrize("field", ["fingerprintSegments", "blobs"])
 @pytest.mark.parametrize("value", [[0], [None], [[]], {}, None, "", 0, False], ids=repr)
 def test_reserved_list_must_be_empty(field: str, value: object) -> None:
-    """What a later version puts there is never silently ignored (C13-02)."""
+    """What a later version puts there is never silently ignored (C13-02).
+
+    A filled list is a format that is not known here, exit 4, and not damage, exit 2.
+    """
     draft = records.draft("checkpoint").edited(f"payload.{field}", value)
-    with pytest.raises(DamagedError):
+    with pytest.raises(LastgoodError) as caught:
         records.read("checkpoint", draft.record())
+    expected = UnknownFormatError if type(value) is list else DamagedError
+    check(type(caught.value) is expected, f"{value!r}: {caught.value!r}")
 
 
 def test_payload_has_the_documented_fields_in_order() -> None:

@@ -259,8 +259,8 @@ def decode_body(payload: bytes, *, sequence: int, name: str) -> Body:
     fields = Fields(canonical.decode(payload, name=name), _PAYLOAD, what="payload", name=name)
     if fields.integer("sequence", low=1) != sequence:
         raise SplicedError("header and payload are of different sequences", name=name)
-    fields.exactly("fingerprintSegments", [])
-    fields.exactly("blobs", [])
+    fields.empty("fingerprintSegments")
+    fields.empty("blobs")
     effects = fields.array("openEffects", limit=MAX_OPEN_EFFECTS)
     try:
         checkpoint = Checkpoint(

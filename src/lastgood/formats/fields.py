@@ -112,6 +112,17 @@ class Fields:
             raise self._wrong(field)
         return value
 
+    def empty(self, field: str) -> None:
+        """A list that is kept for a later version, and empty in this one.
+
+        Raises:
+            UnknownFormatError: A later version put something into it; it is not damage.
+        """
+        if self.array(field, limit=MAX_SEQUENCE):
+            raise UnknownFormatError(
+                f"{printable(self._name)}: its {self._what} uses {field}, which is not known here"
+            )
+
     def exactly(self, field: str, expected: JSON) -> None:
         """The field must hold ``expected``, of the same type."""
         value = self._value[field]
