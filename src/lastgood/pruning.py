@@ -5,7 +5,8 @@ previous generation is read again as a stranger would. If it is bad, nothing is 
 what is about to go may be the last good one.
 
 Whatever is removed is verified first, too, for damaged bytes are never deleted: they are
-evidence, and move to the archive under a name that nothing believes (G3).
+evidence, and move to the archive under a name that nothing believes (G3). A few at a time, for
+each costs an fsync while the session is held, and a directory can be filled with them (T8).
 
 A failure here never fails a save, which is durable already: it is a warning, and the next
 prune removes what this one left.
@@ -15,8 +16,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from typing import Final
 
-from lastgood.errors import DamagedError, LastgoodError, NotStoredError, UnknownFormatError
+from lastgood.errors import (
+    DamagedError,
+    LastgoodError,
+    LimitError,
+    NotStoredError,
+    UnknownFormatError,
+)
 from lastgood.formats import names
 from lastgood.formats.checkpoint import CheckpointHeader
 from lastgood.formats.manifest import Entry, Manifest
@@ -25,6 +33,9 @@ from lastgood.formats.seal import Digest
 from lastgood.reading import Reading, Scope, verify_checkpoint
 from lastgood.rules.retention import Retention, prunable_revisions, prunable_sequences
 from lastgood.storage.interface import OwnedStorage
+
+MOST_SET_ASIDE: Final = 16
+"""Damaged files that one prune moves to the archive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +149,17 @@ class _Pruning:
         self.removed.append(name)
 
     def _set_aside(self, name: str, damage: LastgoodError | None) -> None:
-        """Keep bytes that may not stay and may not go, under a name made of them."""
+        """Keep bytes that may not stay and may not go, under a name made of them.
+
+        Raises:
+            LimitError: Enough damage was moved; the next prune goes on.
+        """
+        if damage is not None and len(self.warnings) >= MOST_SET_ASIDE:
+            raise LimitError(
+                f"{name} is damaged, too, and {MOST_SET_ASIDE} files were moved to the archive",
+                safe="What is left stays where it is",
+                do="Look at it with: lastgood verify SESSION; each further prune moves some",
+            )
         limits = self.scope.limits
         data = self.storage.read(name, max_bytes=limits.record_bytes(limits.payload_bytes))
         token = hashlib.sha256(data).digest()[: names.TOKEN_BYTES]

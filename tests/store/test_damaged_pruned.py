@@ -6,6 +6,7 @@ import pytest
 
 from lastgood import Retention
 from lastgood.formats import names
+from lastgood.pruning import MOST_SET_ASIDE
 from tests.store.world import World, at
 from tests.support.check import check, check_equal
 
@@ -84,3 +85,23 @@ def test_what_cannot_even_be_read_stays_and_stops_the_prune(disk: World) -> None
     check_equal(receipt.status, "saved", "the save")
     check(any("Pruning stopped" in text for text in receipt.warnings), f"said: {receipt.warnings}")
     check(planted.is_dir(), "it was removed")
+
+
+def test_a_directory_full_of_damage_is_moved_a_few_files_at_a_time(world: World) -> None:
+    """T8: how long a save holds the session, and how much it says, is bounded; none is lost.
+
+    Method: 40 older checkpoints are planted; three saves move them, each says so in a few lines.
+    """
+    world.saved(100, 200, 300)
+    planted = {names.checkpoint(sequence): b"planted\n" for sequence in range(1, 41)}
+    for name, data in planted.items():
+        world.put(name, data)
+    moved, lines = [], []
+    with world.open() as handle:
+        for sequence in (400, 500, 600, 700):
+            lines.append(len(handle.save(at(sequence)).warnings))
+            moved.append(len(kept_aside(world)))
+    check_equal(moved, [MOST_SET_ASIDE, 2 * MOST_SET_ASIDE, 40, 40], "moved so far")
+    check_equal(lines, [MOST_SET_ASIDE + 1, MOST_SET_ASIDE + 1, 8, 0], "warnings of each save")
+    generations = [name for name in world.listed() if name.startswith("checkpoint-")]
+    check_equal(generations, [names.checkpoint(600), names.checkpoint(700)], "generations")
