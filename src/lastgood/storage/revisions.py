@@ -82,7 +82,7 @@ def settle(
     """
     with reported("Looking for what an interrupted save left"):
         listed = [name for name, _ in directory.entries()]
-    _refuse(max(map(_number, listed), default=0), revision)
+    _refuse_newer(max(map(_number, listed), default=0), revision)
     # Sweeping comes first: it takes from a paused writer what it would rename or link.
     swept = [_sweep(directory, name) for name in listed if names.is_temporary(name)]
     if number_missing:
@@ -103,7 +103,7 @@ def refuse_newer(directory: Directory, revision: int) -> None:
     """
     with reported("Listing the revisions"):
         newest = max(_numbers(directory), default=0)
-    _refuse(newest, revision)
+    _refuse_newer(newest, revision)
 
 
 def _check_base(directory: Directory, expected: int) -> None:
@@ -197,7 +197,7 @@ def _held(directory: Directory, name: str, revision: int, *, random: bytes) -> I
             except FileNotFoundError as error:
                 raise ConflictError(f"{name} was pruned while it was settled") from error
             newest = max(_numbers(directory), default=0)
-        _refuse(newest, revision)
+        _refuse_newer(newest, revision)
         yield temporary
     finally:
         # A rename between two names of one inode does nothing and leaves both: if the pointer
@@ -205,6 +205,6 @@ def _held(directory: Directory, name: str, revision: int, *, random: bytes) -> I
         publish.discard(directory, temporary)
 
 
-def _refuse(newest: int, revision: int) -> None:
+def _refuse_newer(newest: int, revision: int) -> None:
     if newest > revision:
         raise ConflictError(f"Revision {newest} appeared while revision {revision} was settled")
