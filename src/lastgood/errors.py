@@ -39,8 +39,8 @@ def printable(text: object, *, limit_chars: int = 200) -> str:
     r"""Escape ``text`` so that it cannot repaint, reorder or forge a line of output (T12).
 
     Control, escape, bidi, zero-width, private and surrogate characters, every blank but the
-    space, and the backslash become ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``; two texts never look
-    the same. Longer texts end in ``…``.
+    space, and the backslash become ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``; two texts never become
+    the same one. Longer texts end in ``…``.
     """
     whole = str(text)
     if whole.isascii() and whole.isprintable() and "\\" not in whole and len(whole) <= limit_chars:
