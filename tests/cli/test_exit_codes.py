@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -263,3 +264,18 @@ def test_defect_is_one_line_and_its_trace_only_on_demand(
     monkeypatch.setenv("LASTGOOD_DEBUG", "1")
     with pytest.raises(ValueError, match="secret"):
         main([*LOAD, *paths])
+
+
+def test_want_of_memory_is_the_machine_s_no_and_no_defect(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 8, wherever the memory ran out; what to do is said, and nothing is called damage."""
+
+    def starved(_: object) -> NoReturn:
+        raise MemoryError
+
+    monkeypatch.setattr("lastgood.cli.main._verb", lambda _: starved)
+    check_equal(main(["load", "invoices"]), 8, "exit code")
+    told = capsys.readouterr()
+    check_equal(told.out, "", "standard output")
+    check("ENOMEM" in told.err and "more memory" in told.err, told.err)

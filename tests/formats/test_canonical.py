@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import string
+import subprocess
+import sys
 from typing import Any
 
 import orjson
@@ -230,3 +233,35 @@ def test_escapes_are_the_shortest() -> None:
         plain = char in string.printable or point == 0x7F
         expected = short.get(char, char if plain and point >= 0x20 else f"\\u{point:04x}")
         check_equal(canonical.encode(char), f'"{expected}"'.encode(), f"U+{point:04X}")
+
+
+_SHORT_OF_MEMORY = """
+import resource
+from lastgood.errors import StorageError
+from lastgood.formats import canonical
+data = b"[" + b"1," * (8 * 1024 * 1024) + b"1]"
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (32 << 20),) * 2)
+try:
+    canonical.decode(data, name="x.json")
+except StorageError as error:
+    print(error.errno, error.happened)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits a process's memory so")
+def test_want_of_memory_is_not_called_damage() -> None:
+    """G3: a good record that this process has no room to parse is unread, and nothing else.
+
+    Method: a process that may take 32 MiB more parses 16 MiB, for which the parser wants 190.
+    """
+    words = [sys.executable, "-c", _SHORT_OF_MEMORY]
+    told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
+    check_equal(told, f"{errno.ENOMEM} Parsing x.json: ENOMEM\n", "what was raised")
+
+
+def test_any_other_complaint_of_the_parser_stays_damage() -> None:
+    """Only the parser's own words mean memory; a text that holds them does not."""
+    for data in (b'{"Not enough memory":', b"Not enough memory", b""):
+        with pytest.raises(DamagedError):
+            canonical.decode(data, name="x.json")

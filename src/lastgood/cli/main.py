@@ -5,6 +5,7 @@ Nothing heavy is imported here; each verb is, when it is asked for.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -39,7 +40,7 @@ class _InterruptedError(LastgoodError):
 
 
 class _UnexpectedError(LastgoodError):
-    """A defect of lastgood, or a machine out of memory."""
+    """A defect of lastgood."""
 
     code = "unexpected"
     default_safe = "What was acknowledged before is durable, and nothing damaged is overwritten"
@@ -69,11 +70,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return StorageError.exit_code  # who closed the pipe knows; the exit code is for the rest
     except LastgoodError as error:
         return _stopped(command, error)
+    except MemoryError:
+        return _stopped(command, _no_memory())
     except Exception as error:
         if os.environ.get("LASTGOOD_DEBUG") == "1":
             raise
         # Its text could hold anything, also what was stored, so only its type is named.
         return _stopped(command, _UnexpectedError(f"Unexpected {type(error).__name__}"))
+
+
+def _no_memory() -> LastgoodError:
+    return StorageError(
+        "Finding memory",
+        errno=errno.ENOMEM,
+        safe=_UnexpectedError.default_safe,
+        do="Give the process more memory and run the command again",
+    )
 
 
 def _occupy_standard_descriptors() -> None:

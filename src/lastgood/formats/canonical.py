@@ -18,12 +18,13 @@ one float are the same form; a float and an integer never are.
 
 from __future__ import annotations
 
+import errno
 import re
 from typing import Any, Final
 
 import orjson
 
-from lastgood.errors import DamagedError
+from lastgood.errors import DamagedError, StorageError
 
 JSON = Any
 """Plain JSON data: dict with str keys, list, str, int (64 bits), float (finite), bool, None."""
@@ -34,6 +35,7 @@ _PLAIN = (
     | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
 
+_NO_MEMORY: Final = "Not enough memory"
 _TEXT_OR_NUMBER: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*+')
 
 
@@ -74,15 +76,28 @@ def decode(data: bytes, *, name: str = "") -> JSON:
 
     Raises:
         DamagedError: It is not JSON, or not in its one canonical form.
+        StorageError: There is not enough memory to tell: that is no damage.
     """
     try:
-        value = orjson.loads(data)
+        value = _parsed(data, name=name)
         again = encode(value)
     except (orjson.JSONDecodeError, TypeError, RecursionError) as error:
         raise DamagedError("a verified part is not JSON that lastgood writes", name=name) from error
     if again != data and _floats_respelled(again) != _floats_respelled(data):
         raise DamagedError("a verified part is not in canonical form", name=name)
     return value
+
+
+def _parsed(data: bytes, *, name: str) -> JSON:
+    """Parse; the parser reports its want of memory as if the text were wrong."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        if not error.msg.startswith(_NO_MEMORY):
+            raise
+        what = f"Parsing {name}" if name else "Parsing a record"
+        do = "Give the process more memory and run the command again"
+        raise StorageError(what, errno=errno.ENOMEM, do=do) from error
 
 
 def _floats_respelled(data: bytes) -> bytes:
