@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from collections import Counter
 from collections.abc import Generator
@@ -32,6 +33,12 @@ _BY_MARKER = {
     "needs_unprivileged_user": require.require_unprivileged_user,
     "needs_unshare": require.require_unshare,
 }
+
+
+def pytest_configure() -> None:
+    """Take as many descriptors as may be had: exhaustive tests hold handles until they end."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def pytest_report_header() -> list[str]:

@@ -66,10 +66,15 @@ def writer(place: Path, seam: Seam | None = None, **options: Any) -> CheckpointS
             root.close()
 
 
-def reader(place: Path, seam: Seam | None = None) -> CheckpointStore:
+@contextmanager
+def reader(place: Path, seam: Seam | None = None) -> Iterator[CheckpointStore]:
     """Open the session for reading."""
-    filesystem = None if seam is None else system(seam)
-    return CheckpointStore(PosixRoot(place, filesystem=filesystem), SESSION, keys=KEYS, mode="read")
+    root = PosixRoot(place, filesystem=None if seam is None else system(seam))
+    try:
+        with CheckpointStore(root, SESSION, keys=KEYS, mode="read") as store:
+            yield store
+    finally:
+        root.close()
 
 
 def outcome(call: Callable[[], SaveReceipt]) -> Outcome:

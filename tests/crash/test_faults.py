@@ -59,11 +59,24 @@ WAYS: Final[tuple[tuple[Repeats, When], ...]] = tuple(
     itertools.product(("once", "for ever"), ("instead", "after"))
 )
 
+_ROOTS: list[tuple[PosixRoot, Calls]] = []
+
 
 def opened(place: Path, calls: Calls) -> CheckpointStore:
     """Open the session for writing on a file system that fails as ``calls`` says."""
     root = PosixRoot(place, filesystem=faulty(calls))
+    _ROOTS.append((root, calls))
     return CheckpointStore(root, SESSION, keys=KEYS, limits=Limits(lock_wait_s=0.01))
+
+
+@pytest.fixture(autouse=True)
+def _roots_are_given_back() -> Iterator[None]:
+    """A root belongs to who made it; a thousand cases would use up the descriptors."""
+    yield
+    while _ROOTS:
+        root, calls = _ROOTS.pop()
+        calls.begin()
+        root.close()
 
 
 def faults(made: list[str], number: int) -> Iterator[tuple[Fault, str]]:

@@ -102,7 +102,7 @@ class _Faulty:
         if not fails:
             return call(*args, **options)
         fault = cast(Fault, calls.fault)
-        if fault.when == "instead":
+        if fault.when == "instead" and name != "close":  # a failed close has closed, as on Linux
             raise fault.error()
         try:
             result = call(*args, **options)
