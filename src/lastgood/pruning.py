@@ -15,6 +15,8 @@ prune removes what this one left.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -63,23 +65,24 @@ def prune(scope: Scope, storage: OwnedStorage, newest: Manifest, *, retention: R
         retention: What is kept beyond two generations.
     """
     pruning = _Pruning(scope, storage)
-    try:
+    lineage: _Lineage | None = None
+    with pruning.warned():
         lineage = _Lineage(None if newest.previous is None else pruning.verified(newest.previous))
-        for sequence in prunable_sequences(newest, pruning.listed(Kind.CHECKPOINT)):
-            pruning.retire_checkpoint(sequence, lineage, retention)
-        pruning.retire_manifests(newest)
-    except LastgoodError as error:
-        pruning.warnings.append(f"Pruning stopped: {error}")
+    if lineage is not None:
+        with pruning.warned():
+            for sequence in prunable_sequences(newest, pruning.listed(Kind.CHECKPOINT)):
+                pruning.retire_checkpoint(sequence, lineage, retention)
+        # Whatever stands in the way of a checkpoint, revisions do not pile up.
+        with pruning.warned():
+            pruning.retire_manifests(newest)
     return pruning.done()
 
 
 def prune_revisions(scope: Scope, storage: OwnedStorage, newest: Manifest) -> Pruned:
     """Remove the revisions below the newest two, and no checkpoint; never raises either."""
     pruning = _Pruning(scope, storage)
-    try:
+    with pruning.warned():
         pruning.retire_manifests(newest)
-    except LastgoodError as error:
-        pruning.warnings.append(f"Pruning stopped: {error}")
     return pruning.done()
 
 
@@ -93,6 +96,14 @@ class _Pruning:
     archived: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     found: list[names.Parsed] | None = None
+
+    @contextmanager
+    def warned(self) -> Iterator[None]:
+        """Turn an error of the block into a warning."""
+        try:
+            yield
+        except LastgoodError as error:
+            self.warnings.append(f"Pruning stopped: {error}")
 
     def done(self) -> Pruned:
         """What was done."""

@@ -81,10 +81,14 @@ def test_what_cannot_even_be_read_stays_and_stops_the_prune(disk: World) -> None
         disk.damaged = True
         planted = disk.directory() / names.checkpoint(5)
         planted.mkdir()
-        receipt = handle.save(at(40))
-    check_equal(receipt.status, "saved", "the save")
-    check(any("Pruning stopped" in text for text in receipt.warnings), f"said: {receipt.warnings}")
+        receipts = [handle.save(at(sequence)) for sequence in (40, 50, 60)]
+    for receipt in receipts:
+        check_equal(receipt.status, "saved", "the save")
+        warned = any("Pruning stopped" in text for text in receipt.warnings)
+        check(warned, f"said: {receipt.warnings}")
     check(planted.is_dir(), "it was removed")
+    revisions = disk.listed(prefix="manifest-")
+    check_equal(len(revisions), 2, "revisions do not pile up behind it")
 
 
 def test_a_directory_full_of_damage_is_moved_a_few_files_at_a_time(world: World) -> None:
