@@ -72,13 +72,13 @@ def test_a_lock_file_deleted_in_mid_race_costs_no_update(fast: Path) -> None:
     writer(fast).close()
     start = time.monotonic() + BARRIER_S
     owners = [
-        fork(count_up(fast, 100, locks="kept", author=f"owner{n}"), start=start) for n in range(2)
+        fork(count_up(fast, 200, locks="kept", author=f"owner{n}"), start=start) for n in range(2)
     ]
-    deleter = fork(delete_lock(fast, duration_s=1.5), start=start)
+    deleter = fork(delete_lock(fast, duration_s=3), start=start)
     told = [line.split() for child in owners for line in child.finish()]
     deleted = int(deleter.finish()[0].split()[1])
     check(deleted >= 5, f"the lock was deleted {deleted} times only")
-    _check_count(fast, told, 200)
+    _check_count(fast, told, 400)
 
 
 def _check_count(place: Path, told: list[list[str]], acknowledged: int) -> None:
