@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from lastgood.clock import utc_text
 from lastgood.errors import (
@@ -51,6 +51,8 @@ from lastgood.rules.retention import Retention
 from lastgood.rules.succession import Succession, succeed
 
 Status = Literal["saved", "unchanged", "superseded"]
+
+ADOPTED: Final = "Another owner took the session and made this save current; this handle is over"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +168,7 @@ def save(lease: Lease, snap: Snapshot, *, retention: Retention) -> SaveReceipt:
         lease.advance(entry, _milestones(lease, snap, entry))
     except ConflictError:
         winner = lease.resolve_lost_claim(digest)
-        return _receipt(lease, sequence, status="saved", digest=digest, named_by=winner)
+        return _adopted(lease, snap, digest, winner)
     except DurabilityUnknownError:
         raise
     except LastgoodError as error:
@@ -230,6 +232,21 @@ def _already(lease: Lease, snap: Snapshot, verdict: Status) -> SaveReceipt:
         _check_milestones(lease, snap)
         _relabel(lease, _milestones(lease, snap, entry))
     return _receipt(lease, sequence, status=verdict, digest=entry.digest)
+
+
+def _adopted(lease: Lease, snap: Snapshot, digest: Digest, winner: Manifest) -> SaveReceipt:
+    """The receipt of a save that another owner made current; this handle is fenced."""
+    warning = ADOPTED
+    if snap.milestone is not None:
+        warning += "; it is not kept as a milestone, save it again to have that"
+    return _receipt(
+        lease,
+        snap.checkpoint.sequence,
+        status="saved",
+        digest=digest,
+        named_by=winner,
+        warnings=(warning,),
+    )
 
 
 def _relabel(lease: Lease, milestones: tuple[Milestone, ...]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lastgood.errors import BusyError, ConflictError, DurabilityUnknownError, LockedError
 from lastgood.formats import names
-from lastgood.saving import SaveReceipt
+from lastgood.saving import ADOPTED, SaveReceipt
 from tests.crash.scenes import DIRECTORY, believed, checkpoint, reader, told, writer
 from tests.crash.seam import Locks, Seam
 
@@ -73,7 +73,8 @@ def fork(work: Callable[[Say], None], *, start: float = 0.0) -> Child:
 def count_up(place: Path, saves: int, *, locks: Locks, author: str) -> Callable[[Say], None]:
     """Open, load, save one more, close, until ``saves`` were acknowledged to this process.
 
-    Lines: ``saved SEQUENCE REVISION``, or ``unknown SEQUENCE``.
+    Lines: ``saved SEQUENCE REVISION``, ``adopted …`` with a revision of the adopting owner's, or
+    ``unknown SEQUENCE 0``.
     """
 
     def work(say: Say) -> None:
@@ -86,7 +87,8 @@ def count_up(place: Path, saves: int, *, locks: Locks, author: str) -> Callable[
             except (LockedError, BusyError, DurabilityUnknownError, ConflictError):
                 continue  # another one is opening; nothing was saved
             if isinstance(came, SaveReceipt):
-                say(f"{came.status} {came.sequence} {came.revision}")
+                adopted = came.status == "saved" and ADOPTED in came.warnings
+                say(f"{'adopted' if adopted else came.status} {came.sequence} {came.revision}")
                 done += 1
             elif isinstance(came, DurabilityUnknownError):
                 say(f"unknown {sequence} 0")

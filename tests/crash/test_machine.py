@@ -64,7 +64,8 @@ place = Path(sys.argv[1])
 def run(*command):
     subprocess.run(command, check=True)
 def big(sequence, size_bytes):
-    return Checkpoint(sequence, {"author": "big", "text": "x" * size_bytes}, checkpoint(30).known)
+    state = {"author": "big", "text": "x" * size_bytes}
+    return Checkpoint(sequence, state, checkpoint(30).fingerprints)
 """
 
 

@@ -39,7 +39,7 @@ def realistic(count):
 with writer(place, limits=Limits(payload_bytes=4 * size)) as store:
     store.save(checkpoint(10))
     state = realistic(size // 160) if kind == "realistic" else list(range(10**6, 10**6 + size // 8))
-    known = checkpoint(10).known
+    known = checkpoint(10).fingerprints
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")
     before = status("VmRSS")
