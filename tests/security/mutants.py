@@ -232,7 +232,9 @@ def _revision_read_again() -> Patch:
 def _claim_withdrawn() -> Patch:
     right = revisions.swap
 
-    def wrong(directory: Directory, data: Sequence[bytes], *, expected: int, random: bytes) -> int:
+    def wrong(
+        directory: Directory, data: Sequence[bytes], *, expected: int, random: bytes
+    ) -> revisions.OwnRevision:
         try:
             return right(directory, data, expected=expected, random=random)
         except ConflictError:

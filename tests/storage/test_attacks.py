@@ -98,17 +98,19 @@ def test_a_planted_name_is_never_read(
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_name_is_never_written_to(tmp_path: Path, outside: Path, plant: Plant) -> None:
-    """C11-02: create is a conflict, append and rewrite are refused, nothing outside changes."""
+    """C11-02: create and begin are conflicts, a rewrite is refused, nothing outside changes."""
     session = open_session(tmp_path / "store")
     planted = tmp_path / "store" / SESSION / "name"
     plant(planted, outside)
     before = planted.lstat()
     with pytest.raises(ConflictError):
         session.create("name", [b"ours"])
-    with pytest.raises(DamagedError):
-        session.append("name", b"ours")
+    with pytest.raises(ConflictError):
+        session.begin("name", size_bytes=len(SECRET))
     with pytest.raises(DamagedError):
         session.rewrite("name", SECRET)
+    with pytest.raises(DamagedError):
+        session.rewrite("name", SECRET, offset=0)
     untouched(outside)
     check_equal(planted.lstat().st_ino, before.st_ino, "what was planted is still there")
     session.close()
@@ -146,6 +148,8 @@ def test_a_guessed_temporary_is_never_used(tmp_path: Path, outside: Path, plant:
     plant(planted, outside)
     with pytest.raises(StorageError, match="EEXIST"):
         session.create("name", [b"ours"])
+    with pytest.raises(StorageError, match="EEXIST"):
+        session.begin("name", size_bytes=9)
     check("name" not in session.list(), "it was published")
     check(os.path.lexists(planted), "what was planted is gone")
     untouched(outside)

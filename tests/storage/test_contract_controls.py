@@ -96,24 +96,6 @@ def _list_forgets_the_prefix(session: MemoryStorage) -> None:
     _set(session, "list", lambda prefix="": real())
 
 
-def _append_creates(session: MemoryStorage) -> None:
-    def append(name: str, data: bytes) -> None:
-        if name not in session.list():
-            session.create(name, [b""])
-        real(name, data)
-
-    real = session.append
-    _set(session, "append", append)
-
-
-def _append_replaces(session: MemoryStorage) -> None:
-    def append(name: str, data: bytes) -> None:
-        session.delete(name)
-        session.create(name, [data])
-
-    _set(session, "append", append)
-
-
 def _swap_ignores_its_base(session: MemoryStorage) -> None:
     def swap(data: Sequence[bytes], *, expected: int) -> int:
         numbers = [int(name[9:15]) for name in session.list("manifest-") if name[9:15].isdigit()]
@@ -156,7 +138,7 @@ def _confirm_always_returns(session: MemoryStorage) -> None:
 
 
 def _rewrite_replaces(session: MemoryStorage) -> None:
-    def rewrite(name: str, data: bytes) -> None:
+    def rewrite(name: str, data: bytes, *, offset: int | None = None) -> None:
         session.delete(name)
         session.create(name, [data])
 
@@ -224,8 +206,6 @@ PLANTS: dict[Plant, str] = {
     _delete_does_nothing: "test_another_handle_sees_what_returned",
     _list_hides_foreign_names: "test_list_follows_every_write",
     _list_forgets_the_prefix: "test_list_follows_every_write",
-    _append_creates: "test_append_goes_to_the_end",
-    _append_replaces: "test_append_goes_to_the_end",
     _swap_ignores_its_base: "test_a_swap_on_a_stale_revision_is_a_conflict",
     _swap_compares_bytes: "test_equal_bytes_are_not_the_same_revision",
     _swap_forgets_the_pointer: "test_a_swap_on_the_newest_revision_moves_the_manifest",

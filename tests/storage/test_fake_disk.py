@@ -123,7 +123,7 @@ def test_a_file_in_the_place_of_the_store_is_refused(fs: FakeFilesystem) -> None
     check_equal(fake_picture("/srv"), {"/srv/store": b"precious"}, "the disk")
 
 
-@pytest.mark.parametrize("kind", ["create", "swap", "append"])
+@pytest.mark.parametrize("kind", ["create", "swap", "begin"])
 def test_a_disk_that_fills_at_any_write_changes_nothing_acknowledged(
     fs: FakeFilesystem, kind: str
 ) -> None:
@@ -136,12 +136,11 @@ def test_a_disk_that_fills_at_any_write_changes_nothing_acknowledged(
         place = f"/store-{kind}-{fitting}"
         set_size(fs, 1 << 20)
         session = open_fake(place)
-        session.create("log", [b""])
         session.swap([b"1"], expected=0)
         works: dict[str, Callable[[], object]] = {
             "create": partial(session.create, "name", pieces),
             "swap": partial(session.swap, pieces, expected=1),
-            "append": partial(session.append, "log", b"".join(pieces)),
+            "begin": partial(session.begin, "name", size_bytes=10 * PIECE_BYTES),
         }
         work = works[kind]
         before = fake_picture(place)
@@ -151,8 +150,8 @@ def test_a_disk_that_fills_at_any_write_changes_nothing_acknowledged(
         check_equal(raised.value.errno, errno.ENOSPC, f"{fitting} pieces fit: the errno")
         check_equal(fake_picture(place), before, f"{fitting} pieces fit: the disk")
         set_size(fs, 1 << 20)
-        if kind != "append":  # which gives its file up
-            work()
-            name = "name" if kind == "create" else "manifest.json"
-            data = session.read(name, max_bytes=1 << 20)
-            check_equal(data, b"".join(pieces), f"{fitting} pieces fit: after room was made")
+        work()
+        name = "manifest.json" if kind == "swap" else "name"
+        data = session.read(name, max_bytes=1 << 20)
+        expected = bytes(10 * PIECE_BYTES) if kind == "begin" else b"".join(pieces)
+        check_equal(data, expected, f"{fitting} pieces fit: after room was made")

@@ -101,7 +101,8 @@ def test_a_write_that_is_cut_in_the_middle_publishes_nothing(tmp_path: Path) -> 
         import resource, signal
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         session = open_session(place)
-        session.create("log", [b"acknowledged\\n"])
+        session.begin("log", size_bytes=8_000)
+        session.append("log", b"acknowledged")
         before = picture(place)
         unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, unlimited[1]))
@@ -112,16 +113,19 @@ def test_a_write_that_is_cut_in_the_middle_publishes_nothing(tmp_path: Path) -> 
             check_equal(error.errno, errno.EFBIG, "the errno")
             check_equal(picture(place), before, "the store")
 
-        error = raised(lambda: session.append("log", b"x" * 10_000))
+        error = raised(lambda: session.append("log", b"x" * 6_000))
         check_equal(type(error), DurabilityUnknownError, str(error))
         partial = session.read("log", max_bytes=20_000)
-        check_equal(len(partial), 5_000, "half of the record is there")
+        expected = (b"acknowledged" + b"x" * 6_000)[:5_000].ljust(8_000, b"\\0")
+        check_equal(partial, expected, "what is there of the record")
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
 
         error = raised(lambda: session.append("log", b"y"))
         check_equal(type(error), StorageError, "appended behind a partial record: " + str(error))
+        error = raised(lambda: session.finish("log"))
+        check_equal(type(error), StorageError, "cut behind a partial record: " + str(error))
         check_equal(session.read("log", max_bytes=20_000), partial, "the given up file")
-        session.create("log-2", [b""])
+        session.begin("log-2", size_bytes=100)
         session.append("log-2", b"goes on elsewhere")
         session.create("name", [b"a" * 10_000])
         """,

@@ -108,12 +108,17 @@ def test_a_child_that_python_knows_nothing_of_never_frees_its_parents_lock(
 def test_a_forked_child_cannot_use_the_handle(tmp_path: Path, session: PosixStorage) -> None:
     """T11: in a child every change is FencedError, and so is the proof of ownership."""
     session.create("name", [b"x"])
+    session.begin("log", size_bytes=9)
+    session.swap([b"1"], expected=0)
     for what, work in {
         "confirm": session.confirm_held,
         "acquire": lambda: session.acquire(timeout_s=0),
         "create": lambda: session.create("other", [b""]),
         "swap": lambda: session.swap([b""], expected=0),
-        "append": lambda: session.append("name", b""),
+        "confirm of the pointer": lambda: session.confirm_newest(1),
+        "begin": lambda: session.begin("log-2", size_bytes=9),
+        "append": lambda: session.append("log", b"x"),
+        "finish": lambda: session.finish("log"),
         "delete": lambda: session.delete("name"),
         "settle": lambda: session.settle(0, number_missing=False, pointer_behind=False),
     }.items():

@@ -61,7 +61,9 @@ def test_files_and_directories_are_private_from_the_first_instant(
     with umask(mask):
         session.acquire(timeout_s=0)
         session.create("log", [b"x"])
-        session.append("log", b"y")
+        session.begin("segment", size_bytes=9)
+        session.append("segment", b"y")
+        session.finish("segment")
         session.swap([b"1"], expected=0)
         session.archive("log")
     check_equal(watching.asked, {0o600}, "modes asked for")
@@ -98,7 +100,7 @@ def test_a_file_that_others_may_use_is_refused_until_it_is_mended(
         with pytest.raises(DamagedError, match=f"{mode:04o}") as raised:
             session.read("name", max_bytes=9)
     with pytest.raises(DamagedError):
-        session.append("name", b"y")
+        session.rewrite("name", b"x")
     mended(raised.value)
     check_equal(session.read("name", max_bytes=9), b"x", "the mended file")
     session.close()

@@ -141,7 +141,7 @@ def test_what_belongs_to_somebody_else_is_refused(place: Path) -> None:
     store = place / "store"
     for path, work in (
         (store / SESSION / "name", lambda session: session.read("name", max_bytes=9)),
-        (store / SESSION / "manifest.json", lambda session: session.append("manifest.json", b"")),
+        (store / SESSION / "manifest.json", lambda session: session.rewrite("manifest.json", b"1")),
     ):
         os.chown(path, 0, 0)
         path.chmod(0o600)

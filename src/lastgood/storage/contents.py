@@ -141,6 +141,21 @@ def _names(siblings: Directory) -> Iterator[tuple[Directory, str, int]]:
             archive.close()
 
 
+def has_at(filesystem: FileSystem, fd: int, data: bytes, *, offset: int) -> bool:
+    """Whether the bytes of an open file from ``offset`` on begin with ``data``.
+
+    Raises:
+        OSError: That cannot be known.
+    """
+    expected = memoryview(data)
+    while expected:
+        chunk = filesystem.pread(fd, min(len(expected), CHUNK_BYTES), offset)
+        if not chunk or expected[: len(chunk)] != chunk:
+            return False
+        expected, offset = expected[len(chunk) :], offset + len(chunk)
+    return True
+
+
 def open_archive(directory: Directory) -> Directory | None:
     """Open the archive of a session, or return None where there is none.
 

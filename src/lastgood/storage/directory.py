@@ -42,6 +42,9 @@ from lastgood.storage.interface import Access
 
 CHUNK_BYTES = 256 * 1024
 
+ROOM = 16
+"""Entries left free before a claim: a session filled to its limit could not be opened again."""
+
 Role = Literal["root", "session"]
 
 # What the open of a name says when it is not the plain file or directory that it should be:
@@ -54,22 +57,22 @@ _WRITABLE_BY_OTHERS = 0o022
 
 
 @contextlib.contextmanager
-def reported(doing: str, *, do: str | None = None) -> Iterator[None]:
+def reported(doing: str, *, safe: str | None = None, do: str | None = None) -> Iterator[None]:
     """Turn the system's refusal of the block into a definite ``StorageError``."""
     try:
         yield
     except OSError as error:
-        raise StorageError(doing, errno=error.errno or 0, do=do) from error
+        raise StorageError(doing, errno=error.errno or 0, safe=safe, do=do) from error
 
 
 @contextlib.contextmanager
-def unknown(doing: str, *, do: str | None = None) -> Iterator[None]:
+def unknown(doing: str, *, safe: str | None = None, do: str | None = None) -> Iterator[None]:
     """Turn every refusal of the block into ``DurabilityUnknownError``: its ground has shifted."""
     try:
         yield
     except (OSError, StorageError, LimitError, DamagedError) as error:
         number = getattr(error, "errno", None) or 0
-        raise DurabilityUnknownError(doing, errno=number, do=do) from error
+        raise DurabilityUnknownError(doing, errno=number, safe=safe, do=do) from error
 
 
 def component(name: str) -> str:
@@ -122,6 +125,11 @@ class Directory:
         if self._fd is None:
             raise UsageError("This storage is closed")
         return self._fd
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the descriptor was given back."""
+        return self._fd is None
 
     def close(self) -> None:
         """Give the descriptor back; idempotent, never raises."""
@@ -212,6 +220,18 @@ class Directory:
         """Close a descriptor through which nothing was written, or whose write has failed."""
         with contextlib.suppress(OSError):
             self.filesystem.close(fd)
+
+    def leads_to(self, name: str, status: Status) -> bool:
+        """Whether ``name`` is a name of the file that has ``status``, which must be held open.
+
+        Raises:
+            OSError: That cannot be known; a name that is not there is known.
+        """
+        try:
+            named = self.filesystem.stat(name, dir_fd=self.fd)
+        except FileNotFoundError:
+            return False
+        return (named.st_dev, named.st_ino) == (status.st_dev, status.st_ino)
 
     def holds(self, name: str, data: Sequence[bytes]) -> bool:
         """Whether ``name`` holds exactly the concatenation of ``data``.

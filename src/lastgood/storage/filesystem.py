@@ -96,6 +96,10 @@ class FileSystem(Protocol):
         """System call fchmod."""
         ...
 
+    def ftruncate(self, fd: int, size_bytes: int) -> None:
+        """System call ftruncate."""
+        ...
+
     def link(self, source: str, target: str, *, source_fd: int, target_fd: int) -> None:
         """System call linkat: fails where ``target`` exists; a symlink is linked, not followed."""
         ...
@@ -209,6 +213,10 @@ class OsFileSystem:
     def fchmod(self, fd: int, mode: int) -> None:
         """System call fchmod."""
         os.fchmod(fd, mode)
+
+    def ftruncate(self, fd: int, size_bytes: int) -> None:
+        """System call ftruncate."""
+        os.ftruncate(fd, size_bytes)
 
     def link(self, source: str, target: str, *, source_fd: int, target_fd: int) -> None:
         """System call linkat."""

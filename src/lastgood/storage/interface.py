@@ -7,8 +7,9 @@ needs, ``StorageRoot`` leads to both. There is no unconditional put anywhere.
 The contract, tested on every implementation and double by
 ``lastgood.testing.StorageContract``:
 
-* P1 ``create``, ``swap`` and ``append`` are durable when they return.
-* P2 A name holds all bytes of one write or is not there, never a mixture.
+* P1 ``create``, ``swap``, ``begin`` and ``append`` are durable when they return.
+* P2 A name holds all bytes of one write or is not there, never a mixture. A log segment
+  grows: it holds what was appended, in order, and reserved zeros behind it.
 * P3 ``create`` is exclusive: of any number of callers one returns.
 * P4 Three outcomes: returned (done), ``ConflictError`` (somebody else was first),
   ``DurabilityUnknownError``. An unknown outcome is never reported as a conflict, and
@@ -82,19 +83,6 @@ class Storage(Protocol):
         """
         ...
 
-    def append(self, name: str, data: bytes) -> None:
-        """Append ``data`` to ``name``, which ``create`` made, durably.
-
-        After an error the handle appends nothing more to this name: what the page cache
-        shows is no longer what the disk holds.
-
-        Raises:
-            NotStoredError: ``name`` was not created.
-            DurabilityUnknownError: Some, all or none of ``data`` is there.
-            StorageError: This name was given up after an earlier error; nothing was written.
-        """
-        ...
-
     def list(self, prefix: str = "") -> tuple[str, ...]:
         """Return the names that begin with ``prefix``, in no order, temporaries and foreign too.
 
@@ -153,10 +141,87 @@ class OwnedStorage(Storage, Protocol):
         """Make durable what a killed process left visible: fsync root and directory (R1)."""
         ...
 
-    def rewrite(self, name: str, data: bytes) -> None:
-        """Write the very bytes that ``name`` holds over themselves and fsync (R1, adoption).
+    def confirm_newest(self, revision: int) -> None:
+        """Return only if the pointer still is the one of this handle's own swap to ``revision``.
+
+        It costs a few microseconds however full the directory is, so that it can be asked
+        before each write of the log and again before that write is acknowledged. A newer
+        claim whose pointer did not move yet may pass: its owner reads the log again after
+        its swap has returned.
+
+        Args:
+            revision: What the last swap of this handle returned.
+
+        Raises:
+            FencedError: Another owner moved the pointer, or the last swap of this handle did
+                not come to its end; or this is a forked child.
+            UsageError: No swap of this handle made ``revision``, or a later one followed.
+            StorageError: That cannot be known.
+        """
+        ...
+
+    def begin(self, name: str, *, size_bytes: int) -> None:
+        """Make a log segment of ``size_bytes`` reserved zeros, exclusively and durably.
+
+        Only this handle appends to it. Crash here: a temporary, or an empty segment, all
+        zeros, which holds no line.
+
+        Raises:
+            UsageError: Not even one byte is to be reserved.
+            LimitError: The session's directory is too full.
+            ConflictError: The name exists. Nothing was changed.
+            FencedError: Another owner took the session meanwhile. Nothing was changed.
+            DurabilityUnknownError: The name may lead to what was made; nothing can be appended.
+            StorageError: Nothing was changed, no temporary is left.
+        """
+        ...
+
+    def append(self, name: str, data: bytes) -> None:
+        """Write ``data`` behind what this handle appended to ``name`` before, durably.
+
+        After an error that is not a ``UsageError`` the handle appends nothing more to this
+        name: what the page cache shows is no longer what the disk holds. Crash here: a
+        beginning of ``data``, all of it, or sectors of it in any combination.
+
+        Raises:
+            NotStoredError: ``name`` was not begun by this handle, or is finished.
+            UsageError: It would not leave one reserved byte, in which an open segment ends.
+                Nothing was written.
+            DurabilityUnknownError: Some, all or none of ``data`` is there.
+            StorageError: This name was given up after an earlier error; nothing was written.
+        """
+        ...
+
+    def finish(self, name: str) -> None:
+        """Give back the reserved bytes of ``name`` that were not used; it is appended to no more.
+
+        Not promised to be durable: afterwards the segment ends in reserved zeros or in the
+        last byte that was appended, and both are legal.
+
+        Raises:
+            NotStoredError: ``name`` was not begun by this handle, or is finished.
+            StorageError: The segment is intact, perhaps not cut.
+        """
+        ...
+
+    def rewrite(self, name: str, data: bytes, *, offset: int | None = None) -> None:
+        """Write the very bytes that ``name`` holds over themselves, durably (R1, adoption).
 
         A failed fsync of a dead process leaves pages that look clean and are not on disk.
+
+        Args:
+            name: What is made durable.
+            data: What it holds: all of it, or, with an ``offset``, what it holds from there
+                on for the length of ``data``, which may be nothing. Never the reserved zeros
+                of a segment: an owner whose lock failed may be appending there.
+            offset: Where in a log segment, whose size is durable already; the cheaper fdatasync.
+
+        Raises:
+            NotStoredError: There is no such name.
+            ConflictError: It holds other bytes; nothing was written.
+            DamagedError: It is not a private regular file of ours.
+            UsageError: ``offset`` is negative.
+            StorageError: It is not known to be durable; its content is what it was.
         """
         ...
 

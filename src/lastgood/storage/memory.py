@@ -7,17 +7,13 @@ what a disk adds (crashes, other users, full file systems) cannot be tested with
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from lastgood.clock import Clock, SystemClock
 from lastgood.errors import (
     ConflictError,
-    DamagedError,
     FencedError,
-    LimitError,
     LockedError,
     NotStoredError,
     UsageError,
@@ -25,21 +21,17 @@ from lastgood.errors import (
 )
 from lastgood.formats import names
 from lastgood.formats.limits import Limits
-from lastgood.storage.directory import CHUNK_BYTES, component
+from lastgood.storage.directory import component
 from lastgood.storage.interface import Access, OwnedStorage, Storage
+from lastgood.storage.memory_records import (
+    Directory,
+    File,
+    MemoryRecords,
+    link,
+    newest_revision,
+)
 
 _PAUSE_S = 0.005
-_ARCHIVED = names.archived("")
-
-
-@dataclass(slots=True)
-class _Directory:
-    """The files of one directory, shared by all handles on it."""
-
-    files: dict[str, bytes] = field(default_factory=dict)
-    mutex: threading.RLock = field(default_factory=threading.RLock)
-    owner: MemoryRecords | None = None
-    holder: str = ""
 
 
 class MemoryRoot:
@@ -57,8 +49,8 @@ class MemoryRoot:
         self._name = name
         self._clock = clock or SystemClock()
         self._entry_limit = (limits or Limits()).directory_entries
-        self._root = _Directory()
-        self._sessions: dict[str, _Directory] = {}
+        self._root = Directory()
+        self._sessions: dict[str, Directory] = {}
 
     def records(self) -> Storage:
         """The store's own records (``store.json``)."""
@@ -80,7 +72,7 @@ class MemoryRoot:
         with self._root.mutex:
             if access == "read" and directory not in self._sessions:
                 raise NotStoredError(f"Opening {printable(directory)}")
-            found = self._sessions.setdefault(directory, _Directory())
+            found = self._sessions.setdefault(directory, Directory())
         return MemoryStorage(found, access=access, clock=self._clock, entry_limit=self._entry_limit)
 
     def location(self) -> str:
@@ -95,132 +87,17 @@ class MemoryRoot:
         """Nothing is to be given back; what is stored stays."""
 
 
-class MemoryRecords:
-    """One directory of records (``Storage``)."""
-
-    def __init__(self, directory: _Directory, *, access: Access, entry_limit: int | None) -> None:
-        self._directory = directory
-        self._access: Access = access
-        self._entry_limit = entry_limit
-        self._pid = os.getpid()
-        self._closed = False
-
-    def create(self, name: str, data: Sequence[bytes]) -> None:
-        """Create ``name``.
-
-        Raises:
-            ConflictError: It exists.
-        """
-        component(name)
-        content = b"".join(data)
-        with self._directory.mutex:
-            files = self._changing()
-            if name in files:
-                raise ConflictError(f"{printable(name)} exists already")
-            files[name] = content
-
-    def read(self, name: str, *, max_bytes: int) -> bytes:
-        """Return all bytes of ``name``.
-
-        Raises:
-            NotStoredError: There is no such name.
-            DamagedError: It has more than ``max_bytes``.
-        """
-        with self._directory.mutex:
-            files = self._files()
-            if _checked(name) not in files:
-                raise NotStoredError(f"Opening {printable(name)}")
-            data = files[name]
-        if len(data) > max_bytes:
-            raise DamagedError(
-                f"it has {len(data)} bytes, more than the {max_bytes} that such a file may have",
-                name=name,
-            )
-        return data
-
-    def stream(self, name: str, *, max_bytes: int) -> Generator[bytes, None, None]:
-        """Yield the bytes of ``name`` in chunks; else as ``read``."""
-        data = self.read(name, max_bytes=max_bytes)
-        for start in range(0, len(data), CHUNK_BYTES):
-            yield data[start : start + CHUNK_BYTES]
-
-    def swap(self, data: Sequence[bytes], *, expected: int) -> int:
-        """Make ``data`` the manifest of revision ``expected + 1``.
-
-        Raises:
-            ConflictError: ``expected`` is not the newest revision.
-        """
-        content = b"".join(data)
-        with self._directory.mutex:
-            files = self._changing()
-            newest = _newest(files)
-            if newest > expected:
-                raise ConflictError(f"Revision {newest} exists, this writer is still at {expected}")
-            if newest < expected:
-                raise ConflictError(
-                    f"Revision {expected}, on which this writer stands, is not there"
-                )
-            files[names.manifest(expected + 1)] = content
-            files[names.POINTER] = content
-        return expected + 1
-
-    def append(self, name: str, data: bytes) -> None:
-        """Append ``data`` to ``name``.
-
-        Raises:
-            NotStoredError: ``name`` was not created.
-        """
-        component(name)
-        with self._directory.mutex:
-            files = self._changing()
-            if name not in files:
-                raise NotStoredError(f"Opening {printable(name)}")
-            files[name] += data
-
-    def list(self, prefix: str = "") -> tuple[str, ...]:
-        """Return the names that begin with ``prefix``, those of the archive only if it asks.
-
-        Raises:
-            LimitError: There are too many.
-        """
-        archived = prefix.startswith(_ARCHIVED)
-        with self._directory.mutex:
-            listed = [name for name in self._files() if name.startswith(_ARCHIVED) == archived]
-        if self._entry_limit is not None and len(listed) > self._entry_limit:
-            raise LimitError(f"There are more than {self._entry_limit} entries")
-        return tuple(name for name in listed if name.startswith(prefix))
-
-    def delete(self, name: str) -> None:
-        """Remove ``name`` if it is there."""
-        with self._directory.mutex:
-            self._changing().pop(_checked(name), None)
-
-    def close(self) -> None:
-        """End this handle; idempotent."""
-        self._closed = True
-
-    def _files(self) -> dict[str, bytes]:
-        if self._closed:
-            raise UsageError("This storage is closed")
-        return self._directory.files
-
-    def _changing(self) -> dict[str, bytes]:
-        """The files, for a change."""
-        if self._access != "write":
-            raise UsageError("This session was opened for reading")
-        if os.getpid() != self._pid:
-            raise FencedError("This is a forked child; the session belongs to its parent")
-        return self._files()
-
-
 class MemoryStorage(MemoryRecords):
     """A session's directory (``OwnedStorage``)."""
 
     def __init__(
-        self, directory: _Directory, *, access: Access, clock: Clock, entry_limit: int | None
+        self, directory: Directory, *, access: Access, clock: Clock, entry_limit: int | None
     ) -> None:
         super().__init__(directory, access=access, entry_limit=entry_limit)
         self._clock = clock
+        self._segments: dict[str, Segment] = {}
+        self._own: tuple[int, File] | None = None
+        self._is_standing = True  # no swap of this handle met somebody else's revision
 
     def acquire(self, *, timeout_s: float) -> None:
         """Take the session lock.
@@ -258,20 +135,102 @@ class MemoryStorage(MemoryRecords):
         if self._directory.owner is not self:
             raise FencedError("This handle does not hold the session's lock")
 
+    def swap(self, data: Sequence[bytes], *, expected: int) -> int:
+        """Make ``data`` the manifest of revision ``expected + 1``.
+
+        Raises:
+            ConflictError: ``expected`` is not the newest revision.
+        """
+        with self._directory.mutex:
+            try:
+                revision = super().swap(data, expected=expected)
+            except ConflictError:
+                self._is_standing = False
+                raise
+            self._own = revision, self._directory.files[names.POINTER]
+            self._is_standing = True
+        return revision
+
+    def confirm_newest(self, revision: int) -> None:
+        """Return only if the pointer still is the one of this handle's swap to ``revision``.
+
+        Raises:
+            FencedError: It is not, or the last swap was a conflict, or this is a forked child.
+            UsageError: No swap of this handle made ``revision``, or a later one followed.
+        """
+        with self._directory.mutex:
+            files = self._changing()
+            if not self._is_standing:
+                raise FencedError("The last swap of this handle did not come to its end")
+            if self._own is None or self._own[0] != revision:
+                raise UsageError(f"The last swap of this handle did not make revision {revision}")
+            if files.get(names.POINTER) is not self._own[1]:
+                raise FencedError(f"{names.POINTER} is no longer revision {revision} of this owner")
+
+    def begin(self, name: str, *, size_bytes: int) -> None:
+        """Make a log segment of ``size_bytes`` reserved zeros, exclusively.
+
+        Raises:
+            UsageError: Not even one byte is to be reserved.
+            ConflictError: The name exists.
+        """
+        component(name)
+        if size_bytes < 1:
+            raise UsageError(f"A log segment of {size_bytes} bytes cannot end in a reserved one")
+        with self._directory.mutex:
+            files = self._changing()
+            if name in files or name in self._segments:
+                raise ConflictError(f"{printable(name)} exists already")
+            reserved = bytearray(size_bytes)
+            files[name] = File(reserved)
+            self._segments[name] = Segment(reserved)
+
+    def append(self, name: str, data: bytes) -> None:
+        """Write ``data`` behind what this handle appended to ``name`` before.
+
+        Raises:
+            NotStoredError: ``name`` was not begun by this handle, or is finished.
+            UsageError: It would not leave one reserved byte; nothing was written.
+        """
+        with self._directory.mutex:
+            self._changing()
+            self._segment(name).append(name, data)
+
+    def finish(self, name: str) -> None:
+        """Cut the reserved bytes of ``name`` that were not used.
+
+        Raises:
+            NotStoredError: ``name`` was not begun by this handle, or is finished.
+        """
+        with self._directory.mutex:
+            self._changing()
+            self._segment(name).cut()
+            del self._segments[name]
+
     def persist(self) -> None:
         """Memory is what it is."""
         self._changing()
 
-    def rewrite(self, name: str, data: bytes) -> None:
-        """Return if ``name`` holds ``data``.
+    def rewrite(self, name: str, data: bytes, *, offset: int | None = None) -> None:
+        """Return if ``name`` holds ``data``, all in all or from ``offset`` on.
 
         Raises:
             NotStoredError: There is no such name.
             ConflictError: It holds other bytes.
+            UsageError: ``offset`` is negative.
         """
+        component(name)
+        if offset is not None and offset < 0:
+            raise UsageError(f"There is no byte {offset} in a file")
         with self._directory.mutex:
-            self._changing()
-            self._check_content(component(name), data)
+            files = self._changing()
+            if name not in files:
+                raise NotStoredError(f"Opening {printable(name)}")
+            held = files[name].data
+            if offset is not None:
+                held = held[offset : offset + len(data)]
+            if held != data:
+                raise ConflictError(f"{printable(name)} changed since it was read")
 
     def settle(self, revision: int, *, number_missing: bool, pointer_behind: bool) -> None:
         """Finish what an interrupted swap left.
@@ -281,7 +240,7 @@ class MemoryStorage(MemoryRecords):
         """
         with self._directory.mutex:
             files = self._changing()
-            newest = _newest(files)
+            newest = newest_revision(files)
             if newest > revision:
                 raise ConflictError(
                     f"Revision {newest} appeared while revision {revision} was settled"
@@ -290,7 +249,7 @@ class MemoryStorage(MemoryRecords):
                 del files[name]
             number = names.manifest(revision)
             if number_missing:
-                _link(files, names.POINTER, number)
+                link(files, names.POINTER, number)
             if pointer_behind:
                 if number not in files:
                     raise NotStoredError(f"Opening {number}")
@@ -308,8 +267,8 @@ class MemoryStorage(MemoryRecords):
             kept = names.archived(component(as_name or component(name)))
             if name not in files and kept in files:
                 return
-            if name not in files or files.get(kept) != files[name]:
-                _link(files, name, kept)
+            if name not in files or kept not in files or files[kept].data != files[name].data:
+                link(files, name, kept)
             del files[name]
 
     def supersede(
@@ -323,16 +282,18 @@ class MemoryStorage(MemoryRecords):
         with self._directory.mutex:
             files = self._changing()
             kept = names.archived(component(as_name))
-            if files.get(component(name)) != fenced or files.get(kept, fenced) != fenced:
+            held, before = files.get(component(name)), files.get(kept)
+            if held is None or held.data != fenced or (before and before.data != fenced):
                 raise ConflictError(f"{printable(name)} changed since it was read")
-            if _newest(files) > revision:
+            if newest_revision(files) > revision:
                 raise ConflictError(f"A revision newer than {revision} exists")
-            files[kept] = fenced
-            files[name] = b"".join(data)
+            files[kept] = before or held
+            files[name] = File(b"".join(data))
 
     def close(self) -> None:
-        """Give back the lock and end this handle; idempotent."""
+        """Give back the lock and end this handle; idempotent, and no log segment is cut."""
         self.release()
+        self._segments.clear()
         super().close()
 
     def _attempt(self) -> bool:
@@ -343,33 +304,42 @@ class MemoryStorage(MemoryRecords):
             self._directory.owner = self
             return True
 
-    def _check_content(self, name: str, expected: bytes) -> None:
-        files = self._files()
-        if name not in files:
-            raise NotStoredError(f"Opening {printable(name)}")
-        if files[name] != expected:
-            raise ConflictError(f"{printable(name)} changed since it was read")
+    def _segment(self, name: str) -> Segment:
+        segment = self._segments.get(component(name))
+        if segment is None:
+            raise NotStoredError(
+                f"Using {printable(name)}, which this handle did not begin, or has finished"
+            )
+        return segment
 
 
-def _checked(name: str) -> str:
-    """Return ``name`` if it is one component, or one in the archive."""
-    component(name.removeprefix(_ARCHIVED))
-    return name
+@dataclass(slots=True)
+class Segment:
+    """A log segment that one handle appends to.
 
+    Attributes:
+        reserved: What was reserved, and what was appended at its beginning.
+        appended_bytes: How much of it is used.
+    """
 
-def _link(files: dict[str, bytes], source: str, target: str) -> None:
-    """Give the content of ``source`` a second name, which must be free."""
-    if source not in files:
-        raise NotStoredError(f"Opening {printable(source)}")
-    if target in files:
-        raise ConflictError(f"{printable(target)} exists already")
-    files[target] = files[source]
+    reserved: bytearray
+    appended_bytes: int = 0
 
+    def append(self, name: str, data: bytes) -> None:
+        """Write ``data`` behind what was appended before.
 
-def _newest(files: dict[str, bytes]) -> int:
-    """The highest revision that has a number."""
-    parsed = (names.parse(name) for name in files if not name.startswith(_ARCHIVED))
-    return max(
-        (found.number for found in parsed if found and found.kind is names.Kind.MANIFEST),
-        default=0,
-    )
+        Raises:
+            UsageError: It would not leave one reserved byte.
+        """
+        end = self.appended_bytes + len(data)
+        if end >= len(self.reserved):
+            raise UsageError(
+                f"{len(data)} bytes do not fit behind {self.appended_bytes} of the "
+                f"{len(self.reserved)} that {printable(name)} has, with one left reserved"
+            )
+        self.reserved[self.appended_bytes : end] = data
+        self.appended_bytes = end
+
+    def cut(self) -> None:
+        """Give back what is not used."""
+        del self.reserved[self.appended_bytes :]

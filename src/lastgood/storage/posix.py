@@ -1,8 +1,9 @@
 """Storage in a directory of a POSIX file system.
 
 How a record is published is in ``publish``, how a revision is claimed in ``revisions``,
-what is trusted in ``directory`` and ``contents``, who owns a session in ``lock``, what
-every directory of records can do in ``records``. This module puts them together.
+how the log is written in ``segments``, what is trusted in ``directory`` and ``contents``,
+who owns a session in ``lock``, what every directory of records can do in ``records``. This
+module puts them together.
 """
 
 from __future__ import annotations
@@ -13,16 +14,26 @@ from collections.abc import Iterator, Sequence
 
 from lastgood.clock import Clock, SystemClock
 from lastgood.entropy import Entropy, system_entropy
-from lastgood.errors import ConflictError, FencedError, NotStoredError, printable
+from lastgood.errors import (
+    ConflictError,
+    DurabilityUnknownError,
+    FencedError,
+    LimitError,
+    NotStoredError,
+    StorageError,
+    UsageError,
+    printable,
+)
 from lastgood.formats import names
 from lastgood.formats.limits import Limits
-from lastgood.storage import archive, mounts, publish, revisions
+from lastgood.storage import archive, contents, mounts, publish, revisions
 from lastgood.storage.directory import Directory, component, open_directory, reported
-from lastgood.storage.filesystem import READ_WRITE, FileSystem, OsFileSystem
+from lastgood.storage.filesystem import FileSystem, OsFileSystem
 from lastgood.storage.interface import Access, OwnedStorage, Storage
 from lastgood.storage.lock import SessionLock
 from lastgood.storage.making import make_directories, make_session
 from lastgood.storage.records import HeldPlace, PosixRecords, overwriting
+from lastgood.storage.segments import Segments
 
 
 class PosixRoot:
@@ -179,6 +190,9 @@ class PosixStorage(PosixRecords):
         self._root = root
         self._name = name
         self._lock = SessionLock(directory, clock=clock)
+        self._segments = Segments()
+        self._own: revisions.OwnRevision | None = None
+        self._is_standing = True  # no swap of this handle broke off
 
     def acquire(self, *, timeout_s: float) -> None:
         """Take the session lock; see ``SessionLock.acquire``."""
@@ -204,6 +218,54 @@ class PosixStorage(PosixRecords):
         self._confirm_same(self._root.label, None, self._root)
         self._confirm_same(self._name, self._root, self._session.directory("write"))
 
+    def swap(self, data: Sequence[bytes], *, expected: int) -> int:
+        """Claim revision ``expected + 1`` and move the pointer; see ``revisions.swap``.
+
+        What was made stays held until the next one, for ``confirm_newest``.
+        """
+        directory = self._session.directory("write")
+        random = self._entropy(names.TOKEN_BYTES)
+        try:
+            made = revisions.swap(directory, data, expected=expected, random=random)
+        except BaseException as error:
+            if not _changed_nothing(error):
+                # Somebody else's revision, or a claim of ours without its pointer, is there.
+                self._is_standing = False
+                self._hold(None)
+            raise
+        self._is_standing = True
+        self._hold(made)
+        return made.number
+
+    def confirm_newest(self, revision: int) -> None:
+        """Return only if the pointer is the very file of this handle's swap to ``revision``.
+
+        Raises:
+            FencedError: It is not, or the last swap broke off, or this is a forked child.
+            UsageError: No swap of this handle made ``revision``, or a later one followed.
+            StorageError: That cannot be known.
+        """
+        self._session.directory("write")
+        if not self._is_standing:
+            raise FencedError("The last swap of this handle did not come to its end")
+        if self._own is None or self._own.number != revision:
+            raise UsageError(f"The last swap of this handle did not make revision {revision}")
+        self._own.confirm()
+
+    def begin(self, name: str, *, size_bytes: int) -> None:
+        """Make a log segment; see ``Segments.begin``."""
+        directory = self._session.directory("write")
+        random = self._entropy(names.TOKEN_BYTES)
+        self._segments.begin(directory, name, size_bytes=size_bytes, random=random)
+
+    def append(self, name: str, data: bytes) -> None:
+        """Append to a log segment of this handle; see ``Segments.append``."""
+        self._segments.append(self._session.directory("write"), name, data)
+
+    def finish(self, name: str) -> None:
+        """Cut a log segment of this handle; see ``Segments.finish``."""
+        self._segments.finish(self._session.directory("write"), name)
+
     def persist(self) -> None:
         """Make root and directory durable as a killed process left them (R1)."""
         directory = self._session.directory("write")
@@ -211,20 +273,31 @@ class PosixStorage(PosixRecords):
             self._root.sync()
             directory.sync()
 
-    def rewrite(self, name: str, data: bytes) -> None:
-        """Write the very bytes that ``name`` holds over themselves and fsync.
+    def rewrite(self, name: str, data: bytes, *, offset: int | None = None) -> None:
+        """Write the very bytes that ``name`` holds over themselves, durably.
 
         Raises:
             ConflictError: It holds other bytes; nothing was written.
+            UsageError: ``offset`` is negative.
             StorageError: It is not known to be durable; its content is what it was.
         """
         directory = self._session.directory("write")
+        if offset is not None and offset < 0:
+            raise UsageError(f"There is no byte {offset} in a file")
         doing = f"Making {printable(name)} durable"
-        with overwriting(directory, name, flags=READ_WRITE) as (fd, _), reported(doing):
-            if not directory.holds(name, [data]):
+        with overwriting(directory, name) as fd, reported(doing):
+            same = (
+                directory.holds(name, [data])
+                if offset is None
+                else contents.has_at(directory.filesystem, fd, data, offset=offset)
+            )
+            if not same:
                 raise ConflictError(f"{printable(name)} changed since it was read")
-            publish.write_at(directory.filesystem, fd, data, offset=0)
-            directory.filesystem.fsync(fd)
+            publish.write_at(directory.filesystem, fd, data, offset=offset or 0)
+            if offset is None:
+                directory.filesystem.fsync(fd)
+            else:
+                directory.filesystem.fdatasync(fd)
 
     def settle(self, revision: int, *, number_missing: bool, pointer_behind: bool) -> None:
         """Finish what an interrupted swap left (R4); see ``revisions.settle``."""
@@ -266,10 +339,18 @@ class PosixStorage(PosixRecords):
             raise
 
     def close(self) -> None:
-        """Give back the lock and the descriptors; idempotent."""
+        """Give back the lock and the descriptors; idempotent, and no log segment is cut."""
         self._lock.release()
+        self._segments.close()
+        self._hold(None)
         self._session.close()
         self._root.close()
+
+    def _hold(self, made: revisions.OwnRevision | None) -> None:
+        """Hold this revision, and no longer the one before."""
+        before, self._own = self._own, made
+        if before is not None:
+            before.release()
 
     def _confirm_same(self, name: str, parent: Directory | None, held: Directory) -> None:
         filesystem = held.filesystem
@@ -281,3 +362,10 @@ class PosixStorage(PosixRecords):
                 named = None
         if named is None or (now.st_dev, now.st_ino) != (named.st_dev, named.st_ino):
             raise FencedError(f"The directory {printable(held.label)} was moved or replaced")
+
+
+def _changed_nothing(error: BaseException) -> bool:
+    """Whether a swap that raised is known to have left numbers and pointer as they were."""
+    if isinstance(error, DurabilityUnknownError):
+        return False
+    return isinstance(error, (StorageError, LimitError, UsageError))

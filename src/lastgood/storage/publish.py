@@ -15,25 +15,31 @@ gone, a newer owner has swept it: this one is fenced (F13). An error of steps 6 
 unknown outcome. Nothing is fsynced again after an error: the second fsync of
 an inode reports what the first has hidden (C6-04). What a kill leaves behind is a
 temporary, which only the owner sweeps.
+
+Who needs the published file afterwards opens it between steps 4 and 5 (``hold``): an error
+of that open still is definite, and the descriptor is on the very file that gets the name.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from lastgood.errors import (
     ConflictError,
+    DamagedError,
     DurabilityUnknownError,
     FencedError,
     LastgoodError,
+    NotStoredError,
     StorageError,
     printable,
 )
 from lastgood.formats import names
 from lastgood.storage.directory import Directory, component, make_private, unknown
-from lastgood.storage.filesystem import CREATE_NEW, FileSystem
+from lastgood.storage.filesystem import CREATE_NEW, WRITE, FileSystem, Status
 
 _BUFFERS_A_CALL = 1024
 """IOV_MAX of the supported systems."""
@@ -69,14 +75,46 @@ def create(directory: Directory, name: str, data: Sequence[bytes], *, random: by
     temporary = prepare(directory, name, data, random=random)
     try:
         link_new(directory, temporary, name, data)
-        with unknown(f"Making {printable(name)} durable"):
-            # Crash here: two names of one file; the owner's next opening sweeps one.
-            directory.filesystem.unlink(temporary, dir_fd=directory.fd)
-            # Crash here: published, and perhaps not yet durable; R1 makes it so.
-            directory.sync()
+        _make_durable(directory, temporary, name)
     except BaseException:
         discard(directory, temporary)
         raise
+
+
+def create_open(directory: Directory, name: str, data: Sequence[bytes], *, random: bytes) -> int:
+    """Create ``name`` as ``create`` does, and return a descriptor that writes into it.
+
+    Whose file stands under the name is told by its inode and not by its bytes: reserved
+    zeros look like everybody's.
+
+    Args:
+        directory: Where.
+        name: One component.
+        data: The bytes.
+        random: 8 bytes for the temporary's name.
+
+    Raises:
+        ConflictError: The name exists; nothing was changed.
+        FencedError: Another owner removed the temporary; nothing was changed.
+        DurabilityUnknownError: The name leads to what was made, or that cannot be known.
+        StorageError: Nothing was changed, no temporary is left.
+    """
+    component(name)
+    temporary = prepare(directory, name, data, random=random)
+    fd: int | None = None
+    try:
+        fd, status = hold(directory, temporary, flags=WRITE)
+        _link(directory, temporary, name, is_ours=partial(directory.leads_to, name, status))
+        _make_durable(directory, temporary, name)
+        with unknown(f"Looking at {printable(name)}"):
+            if not directory.leads_to(name, status):
+                raise DamagedError("another file was put in its place", name=name)
+    except BaseException:
+        if fd is not None:
+            directory.give_back(fd)
+        discard(directory, temporary)
+        raise
+    return fd
 
 
 def prepare(directory: Directory, name: str, data: Sequence[bytes], *, random: bytes) -> str:
@@ -106,6 +144,26 @@ def prepare(directory: Directory, name: str, data: Sequence[bytes], *, random: b
     return temporary
 
 
+def hold(directory: Directory, temporary: str, *, flags: int) -> tuple[int, Status]:
+    """Open what was prepared before it is published; returns descriptor and status.
+
+    Raises:
+        FencedError: ``temporary`` is gone: another owner, who swept it, has the session.
+        DamagedError: It is not the private file of ours with one name that was prepared.
+        StorageError: It cannot be opened.
+    """
+    try:
+        fd, status = directory.open_file(temporary, flags=flags)
+    except NotStoredError as error:
+        raise FencedError(
+            f"Another owner removed {printable(temporary)} before it was published"
+        ) from error
+    if status.st_nlink != 1:
+        directory.give_back(fd)
+        raise DamagedError(f"it has {status.st_nlink} links before its first", name=temporary)
+    return fd, status
+
+
 def link_new(directory: Directory, temporary: str, name: str, data: Sequence[bytes]) -> None:
     """Step 5: publish ``temporary`` as ``name``, which must not exist.
 
@@ -115,11 +173,7 @@ def link_new(directory: Directory, temporary: str, name: str, data: Sequence[byt
         DurabilityUnknownError: It holds ``data`` in spite of an error, or cannot be read.
         StorageError: It was not published.
     """
-    try:
-        directory.filesystem.link(temporary, name, source_fd=directory.fd, target_fd=directory.fd)
-    except OSError as error:
-        advice = _HARD_LINKS if error.errno in _NO_HARD_LINKS else None
-        raise _resolved(directory, name, data, error, advice=advice) from error
+    _link(directory, temporary, name, is_ours=partial(directory.holds, name, data))
 
 
 def replace(directory: Directory, temporary: str, name: str, data: Sequence[bytes]) -> None:
@@ -133,7 +187,8 @@ def replace(directory: Directory, temporary: str, name: str, data: Sequence[byte
     try:
         directory.filesystem.rename(temporary, name, source_fd=directory.fd, target_fd=directory.fd)
     except OSError as error:
-        raise _resolved(directory, name, data, error, advice=None) from error
+        is_ours = partial(directory.holds, name, data)
+        raise _resolved(name, error, is_ours=is_ours, advice=None) from error
     with unknown(f"Making {printable(name)} durable"):
         directory.sync()
 
@@ -175,19 +230,31 @@ def write_at(filesystem: FileSystem, fd: int, data: bytes, *, offset: int) -> No
         pending, offset = pending[written:], offset + written
 
 
+def _link(directory: Directory, temporary: str, name: str, *, is_ours: Callable[[], bool]) -> None:
+    try:
+        directory.filesystem.link(temporary, name, source_fd=directory.fd, target_fd=directory.fd)
+    except OSError as error:
+        advice = _HARD_LINKS if error.errno in _NO_HARD_LINKS else None
+        raise _resolved(name, error, is_ours=is_ours, advice=advice) from error
+
+
+def _make_durable(directory: Directory, temporary: str, name: str) -> None:
+    """Steps 6 and 7."""
+    with unknown(f"Making {printable(name)} durable"):
+        # Crash here: two names of one file; the owner's next opening sweeps one.
+        directory.filesystem.unlink(temporary, dir_fd=directory.fd)
+        # Crash here: published, and perhaps not yet durable; R1 makes it so.
+        directory.sync()
+
+
 def _resolved(
-    directory: Directory,
-    name: str,
-    data: Sequence[bytes],
-    error: OSError,
-    *,
-    advice: str | None,
+    name: str, error: OSError, *, is_ours: Callable[[], bool], advice: str | None
 ) -> LastgoodError:
-    """What an error of a link or a rename means, by what the name holds now."""
+    """What an error of a link or a rename means, by what the name leads to now."""
     number = error.errno or 0
     doing = f"Publishing {printable(name)}"
     try:
-        ours = directory.holds(name, data)
+        ours = is_ours()
     except OSError:
         return DurabilityUnknownError(doing, errno=number)
     if ours:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Generator, Iterator, Sequence
 from typing import Protocol
 
@@ -12,14 +11,13 @@ from lastgood.errors import (
     DurabilityUnknownError,
     FencedError,
     NotStoredError,
-    StorageError,
     UsageError,
     printable,
 )
 from lastgood.formats import names
 from lastgood.storage import contents, publish, revisions
-from lastgood.storage.directory import Directory, component, reported, unknown
-from lastgood.storage.filesystem import WRITE
+from lastgood.storage.directory import Directory, component, reported
+from lastgood.storage.filesystem import READ_WRITE
 from lastgood.storage.interface import Access
 
 _ARCHIVED = names.archived("")
@@ -44,8 +42,6 @@ class PosixRecords:
     def __init__(self, place: Place, *, entropy: Entropy) -> None:
         self._place = place
         self._entropy = entropy
-        self._appending = threading.Lock()
-        self._given_up: set[str] = set()
 
     def create(self, name: str, data: Sequence[bytes]) -> None:
         """Create ``name`` durably and exclusively; see ``publish.create``."""
@@ -66,31 +62,9 @@ class PosixRecords:
         """Claim revision ``expected + 1`` and move the pointer; see ``revisions.swap``."""
         directory = self._place.directory("write")
         random = self._entropy(names.TOKEN_BYTES)
-        return revisions.swap(directory, data, expected=expected, random=random)
-
-    def append(self, name: str, data: bytes) -> None:
-        """Append ``data`` at the end of ``name``: one write, one fdatasync.
-
-        Raises:
-            NotStoredError: ``name`` was not created.
-            DamagedError: It is not a private regular file of ours.
-            DurabilityUnknownError: Some, all or none of ``data`` is there.
-            StorageError: Nothing was written; perhaps because of an error before.
-        """
-        directory = self._place.directory("write")
-        with self._appending:
-            if name in self._given_up:
-                raise StorageError(
-                    f"Appending to {printable(name)} after an error",
-                    safe="What was acknowledged is on the disk",
-                    do="Open the session again, it goes on from what is durable",
-                )
-            with overwriting(directory, name, flags=WRITE) as (fd, size_bytes):
-                self._given_up.add(name)  # until all of it is known to be durable
-                with unknown(f"Appending to {printable(name)}"):
-                    publish.write_at(directory.filesystem, fd, data, offset=size_bytes)
-                    directory.filesystem.fdatasync(fd)
-            self._given_up.discard(name)
+        made = revisions.swap(directory, data, expected=expected, random=random)
+        made.release()
+        return made.number
 
     def list(self, prefix: str = "") -> tuple[str, ...]:
         """Return the names that begin with ``prefix``; none where there is no root yet."""
@@ -163,6 +137,8 @@ class HeldPlace:
             raise UsageError("This session was opened for reading")
         if access == "write" and self._directory.filesystem.getpid() != self._pid:
             raise FencedError("This is a forked child; the session belongs to its parent")
+        if self._directory.is_closed:
+            raise UsageError("This storage is closed")
         return self._directory
 
     def close(self) -> None:
@@ -171,8 +147,8 @@ class HeldPlace:
 
 
 @contextlib.contextmanager
-def overwriting(directory: Directory, name: str, *, flags: int) -> Iterator[tuple[int, int]]:
-    """Open an existing file to write into it; yields descriptor and size.
+def overwriting(directory: Directory, name: str) -> Iterator[int]:
+    """Open an existing file to read it and to write into it; yields the descriptor.
 
     Raises:
         NotStoredError: There is none.
@@ -180,11 +156,11 @@ def overwriting(directory: Directory, name: str, *, flags: int) -> Iterator[tupl
         DurabilityUnknownError: What was written may be lost: the close has failed.
         StorageError: It cannot be opened.
     """
-    fd, status = directory.open_file(name, flags=flags)
+    fd, status = directory.open_file(name, flags=READ_WRITE)
     closing = False
     try:
         contents.check_links(directory, name, fd, status, siblings=directory)
-        yield fd, status.st_size
+        yield fd
         closing = True
         directory.filesystem.close(fd)
     except OSError as error:

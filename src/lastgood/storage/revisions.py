@@ -14,18 +14,65 @@ import contextlib
 import errno
 from collections.abc import Iterator, Sequence
 
-from lastgood.errors import ConflictError, DurabilityUnknownError, StorageError, printable
+from lastgood.errors import (
+    ConflictError,
+    DurabilityUnknownError,
+    FencedError,
+    StorageError,
+    printable,
+)
 from lastgood.formats import names
 from lastgood.storage import publish
-from lastgood.storage.directory import Directory, reported, unknown
-
-_ROOM = 16
-"""Entries left free before a claim: a session filled to its limit could not be opened again."""
+from lastgood.storage.directory import ROOM, Directory, reported, unknown
+from lastgood.storage.filesystem import READ
 
 _WHOLE_DIRECTORY_NEEDED = {errno.EBUSY, errno.EXDEV, errno.EPERM}
 
 
-def swap(directory: Directory, data: Sequence[bytes], *, expected: int, random: bytes) -> int:
+class OwnRevision:
+    """A revision that this process made, held by a descriptor on its very file.
+
+    Nobody else's file can have the number of an inode that is held. So one look at the
+    pointer's name tells whether the pointer still is this one, however full the directory is.
+
+    Args:
+        directory: The session's.
+        number: The revision.
+        temporary: What will be published as this revision.
+
+    Raises:
+        FencedError: ``temporary`` is gone.
+        DamagedError, StorageError: It cannot be opened, or is not what was prepared.
+    """
+
+    def __init__(self, directory: Directory, number: int, *, temporary: str) -> None:
+        self.number = number
+        self._directory = directory
+        self._fd, self._status = publish.hold(directory, temporary, flags=READ)
+        self._is_held = True
+
+    def confirm(self) -> None:
+        """Return only if the pointer is this revision's file; one system call.
+
+        Raises:
+            FencedError: It is another's, or gone.
+            StorageError: That cannot be known.
+        """
+        with reported(f"Looking at {names.POINTER}"):
+            same = self._directory.leads_to(names.POINTER, self._status)
+        if not same:
+            raise FencedError(f"{names.POINTER} is no longer revision {self.number} of this owner")
+
+    def release(self) -> None:
+        """Give the descriptor back; idempotent, never raises."""
+        held, self._is_held = self._is_held, False
+        if held:
+            self._directory.give_back(self._fd)
+
+
+def swap(
+    directory: Directory, data: Sequence[bytes], *, expected: int, random: bytes
+) -> OwnRevision:
     """Make ``data`` the manifest of revision ``expected + 1``, if nothing newer is there.
 
     Args:
@@ -35,7 +82,7 @@ def swap(directory: Directory, data: Sequence[bytes], *, expected: int, random: 
         random: 8 bytes for the temporary's name.
 
     Returns:
-        ``expected + 1``.
+        Revision ``expected + 1``, held; the caller releases it.
 
     Raises:
         ConflictError: ``expected`` is not the newest revision, or somebody took the next one
@@ -46,7 +93,9 @@ def swap(directory: Directory, data: Sequence[bytes], *, expected: int, random: 
     revision = expected + 1
     _check_base(directory, expected)
     temporary = publish.prepare(directory, names.POINTER, data, random=random)
+    made: OwnRevision | None = None
     try:
+        made = OwnRevision(directory, revision, temporary=temporary)
         # S6 claim. Crash before it: an unnamed temporary; after it: claimed, R4 moves the pointer.
         publish.link_new(directory, temporary, names.manifest(revision), data)
         # S6 confirm: a number below the newest is free again once it was pruned, so that a
@@ -60,9 +109,11 @@ def swap(directory: Directory, data: Sequence[bytes], *, expected: int, random: 
         with unknown(f"Making revision {revision} durable"):
             directory.sync()
     except BaseException:
+        if made is not None:
+            made.release()
         publish.discard(directory, temporary)
         raise
-    return revision
+    return made
 
 
 def settle(
@@ -109,7 +160,7 @@ def refuse_newer(directory: Directory, revision: int) -> None:
 def _check_base(directory: Directory, expected: int) -> None:
     """Refuse a stale or foreign base before anything is written; the claim decides races."""
     with reported("Listing the revisions"):
-        found = _numbers(directory, room=_ROOM)
+        found = _numbers(directory, room=ROOM)
     newest = max(found, default=0)
     if newest > expected:
         raise ConflictError(f"Revision {newest} exists, this writer is still at {expected}")

@@ -105,7 +105,10 @@ class OwnerContract(ContractCase):
         for what, change in (
             ("create", lambda: reader.create("other", [b""])),
             ("swap", lambda: reader.swap([b""], expected=0)),
+            ("confirm_newest", lambda: reader.confirm_newest(1)),
+            ("begin", lambda: reader.begin("other", size_bytes=1)),
             ("append", lambda: reader.append("name", b"y")),
+            ("finish", lambda: reader.finish("name")),
             ("delete", lambda: reader.delete("name")),
             ("acquire", lambda: reader.acquire(timeout_s=0)),
             ("persist", reader.persist),
