@@ -62,10 +62,6 @@ class CheckpointPolicy:
         return _effect_class(effect_class) in self.after
 
 
-NEVER: Final = CheckpointPolicy(events=None, seconds=None, log_bytes=None, after=())
-"""Only the caller saves."""
-
-
 def is_due(policy: CheckpointPolicy, *, events: int, seconds: float, log_bytes: int) -> bool:
     """Whether a checkpoint is due.
 
@@ -130,3 +126,7 @@ def _effect_class(value: object) -> EffectClass:
             return known
     shown = repr(value) if type(value) is str else type(value).__name__
     raise UsageError(f"An effect class is {', '.join(_CLASSES)}, not {printable(shown)}")
+
+
+NEVER: Final = CheckpointPolicy(events=None, seconds=None, log_bytes=None, after=())
+"""Only the caller saves."""
