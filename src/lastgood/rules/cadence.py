@@ -122,7 +122,7 @@ def _classes(value: object) -> tuple[EffectClass, ...]:
 
 def _effect_class(value: object) -> EffectClass:
     for known in _CLASSES:
-        if type(value) is str and value == known:
+        if value == known:
             return known
     shown = repr(value) if type(value) is str else type(value).__name__
     raise UsageError(f"An effect class is {', '.join(_CLASSES)}, not {printable(shown)}")
