@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from lastgood.checkpoints import CheckpointStore as CheckpointStore
     from lastgood.errors import LastgoodError as LastgoodError
     from lastgood.formats.checkpoint import Checkpoint as Checkpoint
+    from lastgood.formats.event import Event as Event
     from lastgood.formats.limits import Limits as Limits
     from lastgood.formats.session import Program as Program
     from lastgood.inspection import Report as Report
     from lastgood.keyring import Keyring as Keyring
+    from lastgood.resume import Resumed as Resumed
+    from lastgood.rules.cadence import CheckpointPolicy as CheckpointPolicy
     from lastgood.rules.reconciliation import should_replay as should_replay
     from lastgood.rules.retention import Retention as Retention
     from lastgood.saving import SaveReceipt as SaveReceipt
+    from lastgood.session import Session as Session
     from lastgood.store import Store as Store
     from lastgood.store import open_store as open_store
 
@@ -31,13 +35,17 @@ __version__: Final = VERSION
 _HOME: Final = {
     "Checkpoint": "lastgood.formats.checkpoint",
     "CheckpointStore": "lastgood.checkpoints",
+    "CheckpointPolicy": "lastgood.rules.cadence",
+    "Event": "lastgood.formats.event",
     "Keyring": "lastgood.keyring",
     "LastgoodError": "lastgood.errors",
     "Limits": "lastgood.formats.limits",
     "Program": "lastgood.formats.session",
     "Report": "lastgood.inspection",
+    "Resumed": "lastgood.resume",
     "Retention": "lastgood.rules.retention",
     "SaveReceipt": "lastgood.saving",
+    "Session": "lastgood.session",
     "Store": "lastgood.store",
     "open_store": "lastgood.store",
     "should_replay": "lastgood.rules.reconciliation",
@@ -45,14 +53,18 @@ _HOME: Final = {
 
 __all__ = [
     "Checkpoint",
+    "CheckpointPolicy",
     "CheckpointStore",
+    "Event",
     "Keyring",
     "LastgoodError",
     "Limits",
     "Program",
     "Report",
+    "Resumed",
     "Retention",
     "SaveReceipt",
+    "Session",
     "Store",
     "__version__",
     "errors",

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Final, Literal, Self
 
 from lastgood import saving
+from lastgood.claim import Owner
 from lastgood.clock import Clock, SystemClock
 from lastgood.entropy import Entropy, system_entropy
 from lastgood.errors import (
@@ -42,7 +43,7 @@ from lastgood.formats.session import Program
 from lastgood.handle import HandleLock
 from lastgood.inspection import Report, inspect
 from lastgood.keyring import Keyring
-from lastgood.lease import Lease, Owner, take
+from lastgood.lease import Lease, take
 from lastgood.place import find
 from lastgood.pruning import Pruned, prune
 from lastgood.reading import Reading

@@ -115,10 +115,24 @@ class StateError(LastgoodError):
     default_do = "Convert the value to plain JSON data before saving"
 
     def __init__(
-        self, reason: str, *, path: str = "$", safe: str | None = None, do: str | None = None
+        self,
+        reason: str,
+        *,
+        path: str = "$",
+        what: str = "state",
+        safe: str | None = None,
+        do: str | None = None,
     ) -> None:
         self.path = path
-        super().__init__(f"The state cannot be stored: {reason} at {path}", safe=safe, do=do)
+        super().__init__(f"The {what} cannot be stored: {reason} at {path}", safe=safe, do=do)
+
+
+class ReducerError(LastgoodError):
+    """The program's reducer refused an event that was to be appended."""
+
+    code = "reducer"
+    default_safe = "The event was not stored, and the state is what it was"
+    default_do = "Append what the reducer knows, or mend the reducer"
 
 
 class FingerprintError(LastgoodError):

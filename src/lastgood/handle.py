@@ -1,4 +1,4 @@
-"""One call at a time on a handle: threads wait, a signal handler is told, a child is refused.
+"""Who may be inside a handle: threads wait, a signal handler is told, a child is refused.
 
 Whoever closes the handle meanwhile, a signal handler or another thread, does not take its
 directory from under the running call, which would then not know what it has done.
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from lastgood.errors import BusyError, FencedError
+from lastgood.errors import BusyError, FencedError, UsageError
 
 
 class HandleLock:
@@ -68,3 +68,61 @@ class HandleLock:
                 self._finish()
             finally:
                 self._lock.release()
+
+
+class SharedHandle:
+    """Lets many threads into a handle, each of them once.
+
+    A signal handler that runs inside a call of the very thread gets ``BusyError`` at once, not a
+    deadlock (C7-06). No lock is waited for in here, so a handler may come at any point of it.
+    """
+
+    def __init__(self) -> None:
+        self._inside: set[int] = set()
+        self._pid = os.getpid()
+        self._finish: Callable[[], None] | None = None
+        self._finishing = threading.Lock()
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether ``end`` was called."""
+        return self._finish is not None
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Be inside for one call.
+
+        Raises:
+            FencedError: This is a forked child: the session is its parent's (C5-02).
+            BusyError: This thread is inside a call already.
+            UsageError: The handle is closed.
+        """
+        me = threading.get_ident()
+        if os.getpid() != self._pid:
+            raise FencedError("This is a forked child; the handle belongs to its parent")
+        if me in self._inside:
+            raise BusyError("This thread is inside a call of the same handle already")
+        self._inside.add(me)
+        try:
+            if self.is_ended:  # asked once inside, so that whoever ends it sees us or we see that
+                raise UsageError("This handle is closed")
+            yield
+        finally:
+            self._inside.discard(me)
+            self._finish_if_free()
+
+    def end(self, finish: Callable[[], None]) -> None:
+        """Let nobody in any more, and run ``finish`` once when nobody is inside; never waits.
+
+        In a forked child nothing is run: the session is its parent's.
+        """
+        if self._finish is None and os.getpid() == self._pid:
+            self._finish = finish
+            self._finish_if_free()
+
+    def _finish_if_free(self) -> None:
+        # Not free: whoever leaves last comes here next. The lock stays taken: finish runs once.
+        if self._finish is None or self._inside:
+            return
+        if self._finishing.acquire(blocking=False):
+            self._finish()

@@ -4,12 +4,14 @@
 
     R1  own      take the lock; fsync root and directory: what a killed process left in the
                  page cache is visible and not durable
-    R2  log      (sessions with an event log)
+    R2  log      where it ends, and what a crash left behind that; nothing on disk changes.
+                 Its unattested end is written again, unchanged, and fdatasynced (R1)
     R3  choose   the last good checkpoint, by ``rules.selection``
     R4  bind     finish what was interrupted: write again what is adopted, link the missing
                  number, move the pointer up, sweep temporaries, fsync; then claim the next
-                 revision with epoch + 1 and the chosen checkpoint, by S6 and S7, and sweep
-                 again. From here on a paused earlier owner is fenced.
+                 revision with epoch + 1, the chosen checkpoint and the log's end, by S6 and
+                 S7, and sweep again. From here on a paused earlier owner is fenced: what it
+                 acknowledged before is read again, made durable, and is the log's end.
 
 The epoch is the fencing token: each opening has one of its own, because each claims a
 revision that only one can. So correctness does not rest on the lock, which a network file
@@ -21,11 +23,14 @@ from __future__ import annotations
 import json
 import os
 import platform
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
-from lastgood.clock import Clock, utc_text
-from lastgood.entropy import Entropy
+from lastgood import binding, claim
+from lastgood.claim import Owner
+from lastgood.clock import utc_text
 from lastgood.errors import (
     BusyError,
     ConflictError,
@@ -37,12 +42,13 @@ from lastgood.errors import (
     RollbackDetectedError,
     printable,
 )
-from lastgood.formats import manifest, names, session
-from lastgood.formats.checkpoint import CheckpointHeader
-from lastgood.formats.manifest import MAX_OPERATIONS, Entry, Manifest, Milestone
-from lastgood.formats.names import Kind
-from lastgood.formats.seal import Digest, digest_of
-from lastgood.formats.session import Program, SessionRecord
+from lastgood.formats import names
+from lastgood.formats.anchor import LogAnchor
+from lastgood.formats.checkpoint import Body, CheckpointHeader
+from lastgood.formats.manifest import Entry, Manifest, Milestone
+from lastgood.formats.seal import Digest
+from lastgood.formats.session import LogKind, SessionRecord
+from lastgood.log_reading import LogFound
 from lastgood.pruning import prune_revisions
 from lastgood.reading import Reading, Scope
 from lastgood.rules.selection import Selection
@@ -53,23 +59,6 @@ _ATTEMPTS: Final = 20
 _OPERATION_BYTES: Final = 16
 _MANY_REVISIONS: Final = 64
 _SALT_BYTES: Final = 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """Who takes a session, and the clock and randomness that it uses.
-
-    Attributes:
-        program: Recorded when the session is made.
-        writer: Recorded in every record, for people.
-        clock: Wall clock for people, monotonic clock for waits.
-        entropy: For operation ids, salts and names of temporaries.
-    """
-
-    program: Program
-    writer: str
-    clock: Clock
-    entropy: Entropy
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,6 +73,9 @@ class Lease:
         current: Header of the current checkpoint, None before the first.
         previous: Header of the generation before it.
         fingerprints: The current checkpoint's, in their order.
+        chosen: What was chosen when it was taken.
+        body: The payload of the checkpoint that was chosen; None without one.
+        log: The event log when it was taken; None in a session of checkpoints only.
         notices: What was found when it was taken.
         attempt: Id of the last claim by which this handle tried to go on after ``over``.
         over: An unfinished save: take the session again before writing (R1).
@@ -97,10 +89,35 @@ class Lease:
     current: CheckpointHeader | None
     previous: CheckpointHeader | None
     fingerprints: tuple[str, ...]
+    chosen: Selection
+    body: Body | None = None
+    log: LogFound | None = None
     notices: tuple[str, ...] = ()
     attempt: str = ""
     over: bool = False
     fenced: bool = False
+    mutex: threading.Lock = field(default_factory=threading.Lock)
+
+    def confirm_owner(self) -> None:
+        """The lock is held and the pointer is the one that this owner moved; a few system calls.
+
+        Asked before each write of the log, and again after its fdatasync: an owner that took the
+        session meanwhile reads the log again after it has moved the pointer, so an event is
+        either seen by it or not acknowledged here (T11).
+
+        Raises:
+            FencedError: Not so; the lease is fenced for good.
+            StorageError: That cannot be known.
+        """
+        with self.mutex:  # a save of this very handle may be moving the pointer
+            try:
+                if self.fenced:
+                    raise FencedError("This handle lost the session to another owner")
+                self.storage.confirm_held()
+                self.storage.confirm_newest(self.manifest.revision)
+            except FencedError:
+                self.fenced = True
+                raise
 
     def confirm(self) -> None:
         """S1: the lock is held, every name leads where it led, the epoch is still ours.
@@ -113,7 +130,7 @@ class Lease:
             if self.fenced:
                 raise FencedError("This handle lost the session to another owner")
             self.storage.confirm_held()
-            newest = max(_revisions(self.storage), default=0)
+            newest = max(claim.revisions(self.storage), default=0)
             if newest > self.manifest.revision:
                 raise FencedError(
                     f"Another owner made revision {newest}; this handle stands on "
@@ -123,10 +140,23 @@ class Lease:
             self.fenced = True
             raise
 
-    def advance(self, entry: Entry | None, milestones: tuple[Milestone, ...]) -> Manifest:
+    def advance(
+        self,
+        entry: Entry | None,
+        milestones: tuple[Milestone, ...],
+        *,
+        log: LogAnchor | None = None,
+        floor: LogAnchor | None = None,
+    ) -> Manifest:
         """S6 and S7: make ``entry`` the current checkpoint, by the next revision.
 
         On return it is committed, durably, and is ``self.manifest``.
+
+        Args:
+            entry: The current checkpoint.
+            milestones: What is kept for good.
+            log: Where the log ends; None: where it did.
+            floor: Where the kept log begins; None: where it did.
 
         Raises:
             ConflictError: Somebody else made the next revision.
@@ -134,15 +164,18 @@ class Lease:
         """
         base = self.manifest
         moved = entry is not None and entry != base.current
-        following = _following(
+        following = claim.following(
             base,
             epoch=base.epoch,
             current=entry if moved else base.current,
             previous=base.current if moved else base.previous,
             milestones=milestones,
             owner=self.owner,
+            log=log,
+            floor=floor,
         )
-        self.manifest = _swap(following, self.scope, self.storage)
+        with self.mutex:
+            self.manifest = claim.swap(following, self.scope, self.storage)
         return self.manifest
 
     def resolve_lost_claim(self, digest: Digest) -> Manifest:
@@ -161,7 +194,7 @@ class Lease:
         ours = self.manifest.revision + 1
         reading = Reading(self.scope, self.storage)
         try:
-            kept = _revisions(self.storage)[-2:]
+            kept = claim.revisions(self.storage)[-2:]
         except LastgoodError:
             kept = []
         for winner in [reading.manifest(names.manifest(number)) for number in kept]:
@@ -176,8 +209,17 @@ class Lease:
         )
 
 
-def take(scope: Scope, storage: OwnedStorage, *, owner: Owner, after: Lease | None = None) -> Lease:
-    """Take the session: R1, R3, R4.
+def take(
+    scope: Scope,
+    storage: OwnedStorage,
+    *,
+    owner: Owner,
+    log: LogKind = None,
+    accept: Callable[[SessionRecord], None] | None = None,
+    after: Lease | None = None,
+    acknowledged: LogAnchor | None = None,
+) -> Lease:
+    """Take the session: R1 to R4.
 
     On return the lock is held, what was interrupted is finished, and a revision with an
     epoch of its own is durable. On raise nothing of the session is owned; what was made
@@ -187,13 +229,18 @@ def take(scope: Scope, storage: OwnedStorage, *, owner: Owner, after: Lease | No
         scope: The session.
         storage: Its directory, opened for writing.
         owner: Who takes it.
+        log: ``events`` if it is used with an event log; a session has one for good, or none.
+        accept: Raises if this program may not go on with the session; asked before anything is
+            written.
         after: An ended lease of the same handle, whose ownership goes on.
+        acknowledged: The last event that ``after`` acknowledged. What lies behind it failed, and
+            is not believed because the page cache shows it.
 
     Raises:
         LockedError: Another process holds it.
         FencedError: Another owner took it since ``after`` ended.
         RollbackDetectedError: What ``after`` made is gone.
-        PolicyError: The session has an event log, so checkpoints alone may not move it.
+        PolicyError: The session has an event log and is used without, or the other way round.
         LastgoodError: What is there cannot be believed, or cannot be made durable.
     """
     # R1
@@ -209,11 +256,17 @@ def take(scope: Scope, storage: OwnedStorage, *, owner: Owner, after: Lease | No
             _recognise(after, found)
         try:
             if found.session is None:
-                _make_session(scope, storage, owner)
+                claim.make_session(scope, storage, owner, log)
                 continue
-            if found.session.log is not None:
-                raise PolicyError("The session has an event log; open it as a session")
-            return _bind(scope, storage, owner, found, after=after)
+            if found.session.log != log:
+                raise PolicyError(
+                    "The session was made without an event log, for good; open its checkpoints"
+                    if log
+                    else "The session has an event log; open it as a session"
+                )
+            if accept is not None:
+                accept(found.session)
+            return _bind(scope, storage, owner, found, after=after, acknowledged=acknowledged)
         except ConflictError:
             # Another owner, in spite of the lock, was faster: look again (R1).
             continue
@@ -238,7 +291,13 @@ def _recognise(after: Lease, found: Survey) -> None:
 
 
 def _bind(
-    scope: Scope, storage: OwnedStorage, owner: Owner, found: Survey, *, after: Lease | None
+    scope: Scope,
+    storage: OwnedStorage,
+    owner: Owner,
+    found: Survey,
+    *,
+    after: Lease | None,
+    acknowledged: LogAnchor | None,
 ) -> Lease:
     """R4: finish, then claim.
 
@@ -247,30 +306,36 @@ def _bind(
     """
     chosen = found.selection
     base = chosen.manifest
+    log = None if found.log is None else binding.ending(found.log, acknowledged)
+    if log is not None:
+        binding.persist(scope, storage, log, base)
     if base is not None:
         _finish(scope, storage, chosen, base)
-    claim = _following(
+    following = claim.following(
         base,
         epoch=base.epoch + 1 if base else 1,
         current=chosen.current,
         previous=chosen.previous,
         milestones=base.milestones if base else (),
         owner=owner,
+        log=None if log is None else log.end,
     )
     if after is not None:
-        after.attempt = claim.operations[-1]
-    claimed = _swap(claim, scope, storage)
+        after.attempt = following.operations[-1]
+    claimed = claim.swap(following, scope, storage)
     # Again, now that the claim is to be seen: who looked before it and is paused before a link
     # or a rename holds a temporary that the first sweep may have come too early for (F13).
     storage.settle(claimed.revision, number_missing=False, pointer_behind=False)
+    if log is not None:
+        log = binding.read_again(scope, storage, log, claimed, acknowledged=acknowledged)
     storage.note_holder(_holder(claimed.epoch, owner))
     warnings: tuple[str, ...] = ()
-    if len(_revisions(storage)) > _MANY_REVISIONS:
+    if len(claim.revisions(storage)) > _MANY_REVISIONS:
         # A save prunes, an opening does not; but who opens for ever without saving must not fill
         # the directory. Durable since S7's fsync, so the same holds as in S9.
         warnings = prune_revisions(scope, storage, claimed).warnings
     current = chosen.current
-    done = () if current is None else found.bodies[current.sequence].checkpoint.fingerprints
+    body = None if current is None else found.bodies[current.sequence]
     return Lease(
         scope=scope,
         storage=storage,
@@ -278,8 +343,11 @@ def _bind(
         manifest=claimed,
         current=None if current is None else found.headers[current.sequence],
         previous=None if chosen.previous is None else found.headers[chosen.previous.sequence],
-        fingerprints=tuple(done),
-        notices=chosen.notices + warnings,
+        fingerprints=() if body is None else tuple(body.checkpoint.fingerprints),
+        chosen=chosen,
+        body=body,
+        log=log,
+        notices=chosen.notices + (log.notices if log is not None else ()) + warnings,
     )
 
 
@@ -318,64 +386,6 @@ def _adopt(storage: OwnedStorage, name: str, scope: Scope) -> None:
         storage.rewrite(name, data)
     except NotStoredError as error:
         raise ConflictError(f"{name} went since it was chosen") from error
-
-
-def _make_session(scope: Scope, storage: OwnedStorage, owner: Owner) -> None:
-    """Create ``session.json``.
-
-    Raises:
-        ConflictError: It appeared meanwhile.
-    """
-    record = SessionRecord(
-        store=scope.store_id,
-        session=scope.session,
-        created=utc_text(owner.clock.now()),
-        writer=owner.writer,
-        program=owner.program,
-        salt=owner.entropy(_SALT_BYTES).hex(),
-        log=None,
-    )
-    storage.create(names.SESSION, session.encode(record, sealer=scope.sealer))
-
-
-def _following(
-    base: Manifest | None,
-    *,
-    epoch: int,
-    current: Entry | None,
-    previous: Entry | None,
-    milestones: tuple[Milestone, ...],
-    owner: Owner,
-) -> Manifest:
-    """The revision after ``base``."""
-    operations = (*(base.operations if base else ()), owner.entropy(_OPERATION_BYTES).hex())
-    return Manifest(
-        epoch=epoch,
-        revision=base.revision + 1 if base else 1,
-        previous_manifest=base.digest if base else None,
-        created=utc_text(owner.clock.now()),
-        writer=owner.writer,
-        current=current,
-        previous=previous,
-        milestones=milestones,
-        operations=operations[-MAX_OPERATIONS:],
-        log=base.log if base else None,
-        floor=base.floor if base else None,
-        notes=base.notes if base else (),
-    )
-
-
-def _swap(following: Manifest, scope: Scope, storage: OwnedStorage) -> Manifest:
-    record = manifest.encode(
-        following, store_id=scope.store_id, session=scope.session, sealer=scope.sealer
-    )
-    storage.swap(record, expected=following.revision - 1)
-    return replace(following, digest=digest_of(record))
-
-
-def _revisions(storage: OwnedStorage) -> list[int]:
-    parsed = map(names.parse, storage.list("manifest-"))
-    return sorted(p.number for p in parsed if p is not None and p.kind is Kind.MANIFEST)
 
 
 def _holder(epoch: int, owner: Owner) -> str:

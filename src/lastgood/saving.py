@@ -40,6 +40,7 @@ from lastgood.errors import (
 )
 from lastgood.formats import checkpoint as records
 from lastgood.formats import names
+from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.checkpoint import Checkpoint, CheckpointHeader
 from lastgood.formats.limits import Limits
 from lastgood.formats.manifest import MAX_LABEL_CHARS, Entry, Manifest, Milestone
@@ -94,6 +95,7 @@ class Snapshot:
         sha256: Its SHA-256, as hex.
         schema_version: Of the state.
         milestone: Label under which it is kept for good.
+        log: Where the log ended; None in a session of checkpoints only.
     """
 
     checkpoint: Checkpoint
@@ -101,12 +103,18 @@ class Snapshot:
     sha256: str
     schema_version: int
     milestone: str | None
+    log: LogAnchor | None = None
 
 
 def snapshot(
-    checkpoint: Checkpoint, *, schema_version: int, milestone: str | None, limits: Limits
+    checkpoint: Checkpoint,
+    *,
+    schema_version: int,
+    milestone: str | None,
+    limits: Limits,
+    log: LogAnchor | None = None,
 ) -> Snapshot:
-    """S2.
+    """S2; ``log`` is the anchor of the last acknowledged event, in a session with a log.
 
     Raises:
         UsageError: Another schema version than the store's, or a label that is none.
@@ -120,13 +128,16 @@ def snapshot(
         )
     if milestone is not None and not _is_label(milestone):
         raise UsageError(f"A milestone's label is a text of 1 to {MAX_LABEL_CHARS} characters")
-    payload = records.encode_payload(checkpoint, schema_version=schema_version, limits=limits)
+    payload = records.encode_payload(
+        checkpoint, schema_version=schema_version, log=log, limits=limits
+    )
     return Snapshot(
         checkpoint=checkpoint,
         payload=payload,
         sha256=hashlib.sha256(payload).hexdigest(),
         schema_version=schema_version,
         milestone=milestone,
+        log=log,
     )
 
 
@@ -165,7 +176,7 @@ def save(lease: Lease, snap: Snapshot, *, retention: Retention) -> SaveReceipt:
             raise DamagedError("it is not what was written", name=names.checkpoint(sequence))
         # S6, S7
         entry = Entry(sequence, digest, snap.schema_version, header.length)
-        lease.advance(entry, _milestones(lease, snap, entry))
+        lease.advance(entry, _milestones(lease, snap, entry), log=snap.log)
     except ConflictError:
         winner = lease.resolve_lost_claim(digest)
         return _adopted(lease, snap, digest, winner)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Final, Literal, Self, TypeVar
 
 from lastgood.checkpoints import CheckpointStore, Validator
+from lastgood.claim import Owner
 from lastgood.clock import Clock, SystemClock
 from lastgood.entropy import Entropy, system_entropy
-from lastgood.errors import DamagedError, LastgoodError, NotStoredError
+from lastgood.errors import DamagedError, LastgoodError, NotStoredError, UsageError
 from lastgood.formats import names, session
 from lastgood.formats.limits import Limits
 from lastgood.formats.names import Kind
@@ -20,10 +21,18 @@ from lastgood.formats.session import Program, SessionRecord
 from lastgood.keyring import Keyring
 from lastgood.place import Place, find
 from lastgood.reading import explained
+from lastgood.reduction import Reducer, Reduction
+from lastgood.resume import Determinism, Resumed
+from lastgood.rules.cadence import CheckpointPolicy
+from lastgood.rules.migration import Migration
 from lastgood.rules.retention import Retention
+from lastgood.session import Session
 from lastgood.storage.interface import Storage, StorageRoot
 from lastgood.storage.mounts import NetworkFileSystem
 from lastgood.survey import session_directories
+from lastgood.version import WRITER
+
+S = TypeVar("S")
 
 _BEFORE_RECORDS: Final = (Kind.LOCK, Kind.TEMPORARY)
 
@@ -106,6 +115,82 @@ class Store:
             clock=self._clock,
             entropy=self._entropy,
         )
+
+    def session(
+        self,
+        session: str,
+        *,
+        reducer: Reducer[S],
+        initial: S,
+        schema_version: int = 1,
+        migrations: Mapping[int, Migration] | None = None,
+        validate: Callable[[S], object] | None = None,
+        policy: CheckpointPolicy | None = None,
+        program: Program | None = None,
+        compatible_versions: Collection[str] = (),
+        on_resume: Callable[[Resumed[S]], object] | None = None,
+        state_type: type[S] | None = None,
+        retention: Retention | None = None,
+        determinism: Determinism = "trust",
+    ) -> Session[S]:
+        """Open a session: resume it from its last good checkpoint and its log, or begin it.
+
+        On return it is owned, and its state is that of every acknowledged event. On raise nothing
+        was started.
+
+        Args:
+            session: Any text of 1 to 512 bytes of UTF-8; data, never a path.
+            reducer: The state after an event; a function of its two arguments alone.
+            initial: The state before the first event.
+            schema_version: Version of the state's shape.
+            migrations: ``{1: f, 2: g}``: from the state of version 1 to 2, from 2 to 3.
+            validate: Raises, or returns False, if a state must not be.
+            policy: When it saves by itself.
+            program: Name and version; another program is refused.
+            compatible_versions: Versions of the same program whose sessions this one goes on with.
+            on_resume: Called with what was found before anything starts; what it raises stops.
+            state_type: A dataclass or pydantic model class; without, plain JSON data.
+            retention: What is kept beyond two generations and milestones.
+            determinism: ``check`` runs every replay twice and compares.
+
+        Raises:
+            LockedError: Another process holds it; names its pid, host and epoch.
+            LastgoodError: As ``resume.resume``.
+        """
+        reduction = Reduction(
+            reducer=reducer,
+            initial=initial,
+            schema_version=schema_version,
+            migrations=migrations,
+            validate=validate,
+            kind=state_type,
+            program=Program() if program is None else program,
+            compatible_versions=compatible_versions,
+            limits=self._place.limits,
+        )
+        if on_resume is not None and not callable(on_resume):
+            raise UsageError("on_resume is a function of what was found")
+        opened = Session(
+            self._place,
+            self._place.scope(session, schemas=reduction.chain.readable),
+            owner=Owner(
+                program=reduction.program,
+                writer=WRITER,
+                clock=self._clock,
+                entropy=self._entropy,
+            ),
+            reduction=reduction,
+            policy=CheckpointPolicy() if policy is None else policy,
+            retention=Retention() if retention is None else retention,
+            determinism=determinism,
+        )
+        try:
+            if on_resume is not None:
+                on_resume(opened.resumed)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
 
     def close(self) -> None:
         """Give back descriptors; sessions that are open stay so."""

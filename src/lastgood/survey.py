@@ -24,11 +24,14 @@ from lastgood.errors import (
     printable,
 )
 from lastgood.formats import names, seal, session, store
+from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.checkpoint import Body, CheckpointHeader
 from lastgood.formats.limits import Limits
+from lastgood.formats.manifest import Manifest
 from lastgood.formats.session import SessionRecord
 from lastgood.formats.store import StoreRecord
 from lastgood.keyring import STORE_DIRECTORY, Keyring
+from lastgood.log_reading import LogFound, LogReading
 from lastgood.reading import Reading, Scope
 from lastgood.rules import selection
 from lastgood.rules.selection import Selection
@@ -52,12 +55,15 @@ class Survey:
         session: ``session.json``; None in a new session that has none yet.
         headers: Of the checkpoints that were read, by sequence.
         bodies: Payloads of those that were read whole, by sequence.
+        log: The event log, verified from the older generation's segment on; None in a session
+            of checkpoints only.
     """
 
     selection: Selection
     session: SessionRecord | None
     headers: dict[int, CheckpointHeader]
     bodies: dict[int, Body]
+    log: LogFound | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,18 +179,62 @@ def _kids_of_sessions(root: StorageRoot) -> set[str | None]:
     return kids - {None}
 
 
+def read_log(
+    reading: Reading, record: SessionRecord | None, chosen: Selection, *, whole: bool = False
+) -> LogFound | None:
+    """Find the log, and bind it to what was chosen (R2, R4); None without a log.
+
+    Read after the records, so that it is never older than they are.
+
+    Args:
+        reading: The reading that the verdict came from.
+        record: ``session.json``.
+        chosen: The verdict.
+        whole: Verify all of it, not only from the older generation's segment on.
+
+    Raises:
+        DamagedError: A record of this session names no place in the log, or a wrong one.
+        LastgoodError: As ``LogReading.find``.
+    """
+    if record is None or record.log is None:
+        return None
+    log = LogReading(reading.scope, reading.storage, reading.trace)
+    if chosen.manifest is None:
+        return log.find()
+    anchors = [_anchor_of_claim(chosen.manifest)]
+    since = 1
+    if chosen.current is not None and chosen.current.sequence in reading.bodies:
+        at = reading.bodies[chosen.current.sequence].log
+        if at is None or at.count != chosen.current.sequence:
+            raise DamagedError("it names no place in the event log", name=chosen.current.name)
+        anchors.append(at)
+        since = (chosen.previous or chosen.current).sequence
+    return log.find(anchors=anchors, since=1 if whole else since, floor=chosen.manifest.floor)
+
+
+def _anchor_of_claim(newest: Manifest) -> LogAnchor:
+    if newest.log is None:
+        name = names.manifest(newest.revision)
+        raise DamagedError("it names no place in the event log", name=name)
+    return newest.log
+
+
 def _attempt(reading: Reading) -> Attempt[Survey]:
     try:
         evidence = reading.evidence()
         verdict = selection.select(evidence)
+        record = evidence.session if isinstance(evidence.session, SessionRecord) else None
+        log = read_log(reading, record, verdict)
     except LastgoodError as error:
         return Attempt(error, is_plain=False, trace=reading.trace)
     found = Survey(
         selection=verdict,
-        session=evidence.session if isinstance(evidence.session, SessionRecord) else None,
+        session=record,
         headers={s: h for s, h in evidence.headers.items() if isinstance(h, CheckpointHeader)},
         bodies=reading.bodies,
+        log=log,
     )
+    settled = verdict.is_settled and (log is None or log.is_settled)
     # A name that went while it was read may have been a newer checkpoint's (G4).
-    plain = verdict.current is not None and verdict.is_settled and not reading.lost_names
+    plain = verdict.current is not None and settled and not reading.lost_names
     return Attempt(found, plain, reading.trace)

@@ -16,7 +16,7 @@ from tests.support import records
 from tests.support.check import check, check_equal
 
 EXIT_CODES = {
-    1: "UsageError UnknownSessionError InvalidIdError StateError FingerprintError "
+    1: "UsageError UnknownSessionError InvalidIdError StateError ReducerError FingerprintError "
     "FingerprintLossError LimitError PlanError ConfigurationError",
     2: "DamagedError SplicedError LogGapError DomainInvariantError DivergenceError",
     3: "RollbackDetectedError ForkDetectedError",

@@ -179,7 +179,11 @@ def test_memory_of_the_walk_is_bounded(shape: Callable[[], Any]) -> None:
     """Proving fidelity takes the memory of some chunks, whatever the shape (K7)."""
     value = shape()
     tracemalloc.start()
-    check(state._is_faithful(value, limits=Limits()), "a legal state was refused")
+    bounds = Limits()
+    faithful = state._is_faithful(
+        value, what="state", limit_bytes=bounds.payload_bytes, depth=bounds.depth
+    )
+    check(faithful, "a legal state was refused")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     check(peak < 2**20, f"{peak} bytes for the walk")

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 from unittest import mock
 
-from lastgood import CheckpointStore, LastgoodError, lease, pruning, reading, saving
+from lastgood import CheckpointStore, LastgoodError, claim, lease, pruning, reading, saving
 from lastgood.errors import ConflictError
 from lastgood.formats import checkpoint, names, seal
 from lastgood.formats.checkpoint import Checkpoint
@@ -217,16 +217,16 @@ def _not_read_back() -> Patch:
 
 
 def _revision_read_again() -> Patch:
-    right = lease._swap
+    right = claim.swap
 
     def wrong(following: Any, scope: Any, storage: Any) -> Any:
-        newest = max(lease._revisions(storage), default=0)
+        newest = max(claim.revisions(storage), default=0)
         base = Reading(scope, storage).manifest(names.manifest(newest))
         if newest and not isinstance(base, LastgoodError) and base is not None:
             following = replace(following, revision=newest + 1, previous_manifest=base.digest)
         return right(following, scope, storage)
 
-    return mock.patch.object(lease, "_swap", wrong)
+    return mock.patch.object(claim, "swap", wrong)
 
 
 def _claim_withdrawn() -> Patch:

@@ -13,8 +13,9 @@ from lastgood import errors
 from tests.support.check import check, check_equal
 
 PUBLIC = [
-    "Checkpoint", "CheckpointStore", "Keyring", "LastgoodError", "Limits", "Program", "Report",
-    "Retention", "SaveReceipt", "Store", "__version__", "errors", "open_store", "should_replay",
+    "Checkpoint", "CheckpointPolicy", "CheckpointStore", "Event", "Keyring", "LastgoodError",
+    "Limits", "Program", "Report", "Resumed", "Retention", "SaveReceipt", "Session", "Store",
+    "__version__", "errors", "open_store", "should_replay",
 ]  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def test_every_public_name_is_there_and_documented(name: str) -> None:
     check(len(text) > 30, f"its documentation: {text!r}")
 
 
-@pytest.mark.parametrize("name", ["nothing", "Session", "_HOME_", "checkpoint", "sys"])
+@pytest.mark.parametrize("name", ["nothing", "Sessions", "_HOME_", "checkpoint", "sys"])
 def test_another_name_is_an_attribute_error(name: str) -> None:
     """hasattr works, and a typing error is told at once."""
     with pytest.raises(AttributeError, match=name):

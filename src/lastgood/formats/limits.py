@@ -42,6 +42,8 @@ class Limits:
     """A record's header line, 4 KiB to 15 KiB. A manifest's payload has ``manifest_bytes``."""
     manifest_bytes: int = _MIB
     """A manifest's payload: 16 KiB, and 1 KiB more for each of the milestones, or more."""
+    event_bytes: int = 4 * _MIB
+    """One line of the event log, encoded, 4 KiB or more."""
     depth: int = 200
     """Nested lists and dicts in a state; the parser itself ends at 253 when encoding."""
     milestones: int = 1_000
@@ -54,6 +56,7 @@ class Limits:
         """Refuse what would only show later, in the middle of a save."""
         _check("payload_bytes", self.payload_bytes, low=1)
         _check("header_bytes", self.header_bytes, low=4 * 1024, high=15 * 1024)
+        _check("event_bytes", self.event_bytes, low=4 * 1024)
         _check("depth", self.depth, low=1)
         _check("milestones", self.milestones, low=0)
         least = _MANIFEST_BYTES + self.milestones * _MILESTONE_BYTES

@@ -42,10 +42,7 @@ def encode_with_state(payload: dict[str, JSON], *, limits: Limits) -> bytes:
         StateError: A value would not come back equal and of the same type; has its JSON path.
         LimitError: Deeper or larger than the limits.
     """
-    try:
-        data = _encode(payload, limits=limits)
-    except RuntimeError as error:
-        raise StateError("another thread changed it while it was being saved") from error
+    data = _encode(payload, payload["state"], "state", limits.payload_bytes, limits.depth)
     if len(data) > limits.payload_bytes:
         raise LimitError(
             f"The checkpoint's payload has {len(data)} bytes, more than {limits.payload_bytes}"
@@ -53,17 +50,36 @@ def encode_with_state(payload: dict[str, JSON], *, limits: Limits) -> bytes:
     return data
 
 
-def _encode(payload: dict[str, JSON], *, limits: Limits) -> bytes:
-    state = payload["state"]
+def encode_with_data(body: dict[str, JSON], *, limits: Limits) -> bytes:
+    """Encode an event's ``body``, whose ``"data"`` was given by the caller, in the same way.
+
+    Raises:
+        StateError: A value would not come back equal and of the same type; has its JSON path.
+        LimitError: Deeper or larger than the limits.
+    """
+    return _encode(body, body["data"], "event's data", limits.event_bytes, limits.depth)
+
+
+def _encode(whole: dict[str, JSON], value: JSON, what: str, limit_bytes: int, depth: int) -> bytes:
     try:
-        if _is_faithful(state, limits=limits):
-            return canonical.encode(payload)
+        return _encode_proved(whole, value, what, limit_bytes, depth)
+    except RuntimeError as error:
+        reason = "another thread changed it while it was being saved"
+        raise StateError(reason, what=what) from error
+
+
+def _encode_proved(
+    whole: dict[str, JSON], value: JSON, what: str, limit_bytes: int, depth: int
+) -> bytes:
+    try:
+        if _is_faithful(value, what=what, limit_bytes=limit_bytes, depth=depth):
+            return canonical.encode(whole)
     except TypeError as error:
-        raise _explain(state, reason=str(error)) from error
-    raise _explain(state, reason="it is not plain JSON data")
+        raise _explain(value, what=what, reason=str(error)) from error
+    raise _explain(value, what=what, reason="it is not plain JSON data")
 
 
-def _is_faithful(state: JSON, *, limits: Limits) -> bool:
+def _is_faithful(state: JSON, *, what: str, limit_bytes: int, depth: int) -> bool:
     """Whether the serialiser would keep every value: legal types only, and finite floats.
 
     What the serialiser refuses by itself is not asked here: keys that are not exactly
@@ -85,20 +101,18 @@ def _is_faithful(state: JSON, *, limits: Limits) -> bool:
         least_bytes += len(chunk) + sum(map(len, dicts))
         if str in types:
             least_bytes += sum(map(len, [x for x in chunk if type(x) is str]))
-        if least_bytes > limits.payload_bytes:
-            raise LimitError(f"The state has more than {limits.payload_bytes} bytes")
+        if least_bytes > limit_bytes:
+            raise LimitError(f"The {what} has more than {limit_bytes} bytes")
         if types & _CONTAINERS:
-            if len(pending) > limits.depth:
-                raise LimitError(
-                    f"The state is nested more than {limits.depth} deep, or holds itself"
-                )
+            if len(pending) > depth:
+                raise LimitError(f"The {what} is nested more than {depth} deep, or holds itself")
             children: list[Iterable[JSON]] = [x.values() for x in dicts]
             children += [x for x in chunk if type(x) is list]
             pending.append(chain.from_iterable(children))
     return True
 
 
-def _explain(state: JSON, *, reason: str) -> StateError:
+def _explain(state: JSON, *, what: str, reason: str) -> StateError:
     """Find the first value that may not be stored; only called once something is wrong.
 
     Each container is entered once, so one that is shared or holds itself costs no more than it
@@ -115,12 +129,12 @@ def _explain(state: JSON, *, reason: str) -> StateError:
             continue
         step, value = found
         if problem := _problem(value):
-            return StateError(problem, path=_path([*steps, step]))
+            return StateError(problem, path=_path([*steps, step]), what=what)
         if type(value) in _CONTAINERS and id(value) not in entered:
             entered.add(id(value))
             steps.append(step)
             pending.append(iter(value.items() if type(value) is dict else enumerate(value)))
-    return StateError(printable(reason))
+    return StateError(printable(reason), what=what)
 
 
 def _path(steps: list[str | int]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from lastgood.testing.ownership import OwnerContract, SwapContract
 from lastgood.testing.races import RaceContract
 from lastgood.testing.records import RecordsContract
+from lastgood.testing.segments import SegmentContract
 
 
-class StorageContract(RecordsContract, SwapContract, OwnerContract, RaceContract):
+class StorageContract(RecordsContract, SegmentContract, SwapContract, OwnerContract, RaceContract):
     """Everything that ``lastgood.storage.interface`` promises and that a test can see.
 
     Subclass it in a test module, under a name that pytest collects::

@@ -71,6 +71,60 @@ class SwapContract(ContractCase):
         refuses(lambda: session.swap([b"C"], expected=1), ConflictError, what="swap on the first A")
         require(session.swap([b"C"], expected=3) == 4, "swap on the second A")
 
+    def test_the_newest_owner_is_confirmed_and_nobody_else(self) -> None:
+        """T11: who made the newest revision knows it, and who was overtaken is told."""
+        root = self.make_root()
+        one = root.session(SESSION, access="write")
+        two = root.session(SESSION, access="write")
+        one.swap([b"1"], expected=0)
+        for expected, (newer, older) in enumerate([(one, two), (two, one), (one, two)], start=1):
+            newer.swap([b"%d" % (expected + 1)], expected=expected)
+            for _ in range(3):
+                newer.confirm_newest(expected + 1)
+                if expected > 1:
+                    confirm = partial(older.confirm_newest, expected)
+                    refuses(confirm, FencedError, what=f"the owner of revision {expected}")
+
+    def test_a_revision_of_another_looks_never_like_ones_own(self) -> None:
+        """T11: not with the same bytes (ABA), not when the pointer is gone or came back."""
+        root = self.make_root()
+        one = root.session(SESSION, access="write")
+        two = root.session(SESSION, access="write")
+        same = b"the same bytes"
+        one.swap([same], expected=0)
+        two.swap([b"other"], expected=1)
+        two.swap([same], expected=2)
+        two.delete(names.manifest(1))
+        refuses(lambda: one.confirm_newest(1), FencedError, what="the same bytes")
+        two.confirm_newest(3)
+        two.delete(names.POINTER)
+        refuses(lambda: two.confirm_newest(3), FencedError, what="no pointer")
+        two.create(names.POINTER, [same])
+        refuses(lambda: two.confirm_newest(3), FencedError, what="a pointer that came back")
+
+    def test_only_a_swap_that_returned_is_confirmed(self) -> None:
+        """T11: not before the first, nor for another revision, nor after one that was lost."""
+        root = self.make_root()
+        session = root.session(SESSION, access="write")
+        other = root.session(SESSION, access="write")
+        for revision in (0, 1):
+            confirm = partial(session.confirm_newest, revision)
+            refuses(confirm, UsageError, what=f"revision {revision} before the first swap")
+        _swap_up_to(session, 2)
+        for revision in (0, 1, 3):
+            confirm = partial(session.confirm_newest, revision)
+            refuses(confirm, UsageError, what=f"revision {revision} instead of 2")
+        refuses(lambda: other.confirm_newest(2), UsageError, what="another's revision")
+        other.swap([b"3"], expected=2)
+        refuses(lambda: session.swap([b"x"], expected=2), ConflictError, what="a late swap")
+        for revision in (2, 3):
+            confirm = partial(session.confirm_newest, revision)
+            refuses(confirm, FencedError, what=f"revision {revision} after a lost swap")
+        session.swap([b"4"], expected=3)
+        session.confirm_newest(4)
+        session.close()
+        refuses(lambda: session.confirm_newest(4), UsageError, what="a closed handle")
+
 
 class OwnerContract(ContractCase):
     """Lock, settling, archive."""

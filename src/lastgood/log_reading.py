@@ -1,0 +1,373 @@
+"""The event log as it lies on the disk: which segments are the log, where it ends, what it says.
+
+Nothing here changes a byte. One segment is held at a time, so memory does not grow with the log.
+
+The log is found from its end, never from the listing (R2):
+
+* The newest segment (by epoch, then first sequence) that has a whole first line is the last
+  live one. Newer ones are empty or hold a torn first line; they are skipped, kept, reported.
+* Each first line names the segment before it, its valid length and its head. So the chain is
+  followed backwards by first lines, and every line on it is verified forwards.
+* What no first line names belongs to no log: an owner was fenced, or died before its first
+  append. If it has a whole first line, it is of an older epoch than the one that took over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from lastgood.errors import (
+    DamagedError,
+    ForkDetectedError,
+    LastgoodError,
+    LogGapError,
+    NotStoredError,
+    RollbackDetectedError,
+    SplicedError,
+)
+from lastgood.formats import event, names, segment
+from lastgood.formats.anchor import EMPTY, LogAnchor
+from lastgood.formats.event import EventKeys, Line
+from lastgood.formats.names import Kind
+from lastgood.formats.segment import BadLine, Walk
+from lastgood.reading import Scope
+from lastgood.rules import tail
+from lastgood.rules.tail import Torn
+from lastgood.storage.interface import Storage
+
+SEGMENTS: Final = "events-"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A live segment: where it begins, and how much of it is the log's.
+
+    Attributes:
+        name: The segment.
+        before: The log's end before its first line.
+        until: Its valid length, as its successor names it; None for the last one.
+    """
+
+    name: str
+    before: LogAnchor
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFound:
+    """What one reading found of a log.
+
+    Attributes:
+        end: The anchor of its last event.
+        links: Its live segments, ascending, from the one that was asked for on.
+        torn: What a crash left behind the end, or None.
+        skipped: Newer segments without a whole first line.
+        stray: Segments that no first line names, of an older epoch than what took over.
+        epoch: The highest epoch in a segment's name; 0 without any.
+        size_bytes: Of all live segments that were read, without reserved bytes.
+    """
+
+    end: LogAnchor = EMPTY
+    links: tuple[Link, ...] = ()
+    torn: Torn | None = None
+    skipped: tuple[str, ...] = ()
+    stray: tuple[str, ...] = ()
+    epoch: int = 0
+    size_bytes: int = 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a crash left nothing in it."""
+        return self.torn is None and not self.skipped
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a person should know of it."""
+        skipped = (f"{name} holds no whole first line and is skipped" for name in self.skipped)
+        stray = (f"{name} was written by a fenced owner and is not believed" for name in self.stray)
+        torn = () if self.torn is None else (str(self.torn),)
+        return (*torn, *skipped, *stray)
+
+
+@dataclass(slots=True)
+class LogReading:
+    """One reading of a log.
+
+    Attributes:
+        scope: The session.
+        storage: Its directory.
+        trace: Names and bytes that were seen, to be compared with those of the next reading.
+    """
+
+    scope: Scope
+    storage: Storage
+    trace: list[tuple[str, str]] = field(default_factory=list)
+    keys: EventKeys = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Take the session's keys for events."""
+        scope = self.scope
+        self.keys = EventKeys(scope.sealer, store_id=scope.store_id, session=scope.session)
+
+    def find(
+        self,
+        *,
+        anchors: Iterable[LogAnchor] = (),
+        since: int = 1,
+        floor: LogAnchor | None = None,
+        accept_end: LogAnchor | None = None,
+    ) -> LogFound:
+        """Find the log and verify it from the segment of event ``since`` on (R2, R4).
+
+        Args:
+            anchors: What checkpoints and claims say of it; each must be at or below its end,
+                with the head that it names.
+            since: The first event that the caller needs; what lies before its segment is not
+                read.
+            floor: Where the kept log begins, if it was cut.
+            accept_end: Where the log ends in spite of what follows, by an operator's decision.
+
+        Raises:
+            RollbackDetectedError: The log is older than an anchor.
+            ForkDetectedError: An anchor, or a segment, is of another history.
+            DamagedError: It holds what no crash leaves.
+            StorageError: It cannot be read.
+        """
+        named = self._segments()
+        marks = _by_count(anchors)
+        attested = max(marks, default=0)
+        if not named:
+            _refuse_missing(attested)
+            return LogFound()
+        newest, skipped = self._newest(named, attested=attested)
+        if newest is None:
+            _refuse_missing(attested)
+            self._check_skipped(skipped, EMPTY)
+            return LogFound(skipped=tuple(skipped), epoch=segment.parse(named[-1]).epoch)
+        links = self._links(newest, since=max(1, since), floor=floor)
+        end, torn, size_bytes = links[0].before, None, 0
+        for link in links:
+            if link.before != end:
+                raise ForkDetectedError(f"{link.name} names another end of {end.segment}")
+            _check_anchors(marks, end)
+            end, torn = self._verify(link, marks, attested=attested, accept_end=accept_end)
+            size_bytes += end.offset
+        if end.count < attested:
+            raise RollbackDetectedError(
+                f"The log ends at event {end.count}; event {attested} was acknowledged"
+            )
+        self._check_skipped(skipped, end)
+        return LogFound(
+            end=end,
+            links=tuple(links),
+            torn=torn,
+            skipped=tuple(skipped),
+            stray=tuple(self._strays(named, links, skipped)),
+            epoch=segment.parse(named[-1]).epoch,
+            size_bytes=size_bytes,
+        )
+
+    def replay(self, found: LogFound, *, after: int = 0) -> Iterator[Line]:
+        """Yield the verified lines of events ``after + 1`` to the end that was found, as a stream.
+
+        Raises:
+            LastgoodError: The log is no longer what was found.
+        """
+        reached = after
+        for place, link in enumerate(found.links):
+            last = place == len(found.links) - 1
+            stop = found.end if last else found.links[place + 1].before
+            if stop.count <= after:
+                continue
+            data = self._read(link.name)
+            walk = Walk(
+                data,
+                begin=segment.begin_of(link.name, link.before),
+                keys=self.keys,
+                until=stop.offset,
+            )
+            for line in walk:
+                if line.event.sequence > reached:
+                    reached = line.event.sequence
+                    yield line
+            if walk.end != stop:
+                raise DamagedError("it changed since it was verified", name=link.name)
+        if reached != max(after, found.end.count):
+            raise LogGapError(f"events {reached + 1} to {found.end.count} are not there")
+
+    def valid_prefix(self, name: str) -> tuple[LogAnchor, BadLine | None]:
+        """The end of the lines of segment ``name`` that verify, and what follows it."""
+        data = self._read(name)
+        before = segment.read_first(data, name=name, keys=self.keys)
+        walk = Walk(data, begin=segment.begin_of(name, before), keys=self.keys)
+        for _ in walk:
+            pass
+        return walk.end, walk.bad
+
+    def _segments(self) -> list[str]:
+        """The names of all segments, by epoch, then first sequence; never by their text."""
+        parsed = [(names.parse(name), name) for name in self.storage.list(SEGMENTS)]
+        found = sorted(
+            (p.epoch, p.number, name)
+            for p, name in parsed
+            if p is not None and p.kind is Kind.SEGMENT
+        )
+        self.trace += ((name, "") for _, _, name in found)
+        return [name for _, _, name in found]
+
+    def _newest(self, named: list[str], *, attested: int) -> tuple[Link | None, list[str]]:
+        """The last live segment, and the newer ones, which hold no whole first line."""
+        skipped: list[str] = []
+        for name in reversed(named):
+            data = self._read(name)
+            try:
+                return Link(name, segment.read_first(data, name=name, keys=self.keys)), skipped
+            except LastgoodError as problem:
+                self._skip(name, data, problem, attested=attested)
+                skipped.insert(0, name)
+        return None, skipped
+
+    def _skip(self, name: str, data: bytes, problem: LastgoodError, *, attested: int) -> None:
+        """Return only if ``name`` is empty, or its first line is torn."""
+        stop = len(data.rstrip(b"\0"))
+        if stop == 0 and data:
+            return
+        text = data.split(b"\n", 1)[0].rstrip(b"\0")
+        try:
+            event.authenticate(text, keys=self.keys, name=name)
+            authentic = True
+        except LastgoodError:
+            authentic = False
+        bad = BadLine(0, segment.parse(name).number, problem, authentic)
+        self._judge(data, bad, name, stop, is_newest=True, attested=attested)
+
+    def _links(self, newest: Link, *, since: int, floor: LogAnchor | None) -> list[Link]:
+        """Follow first lines backwards to the segment that holds event ``since``."""
+        links = [newest]
+        lowest = max(since, floor.count + 1 if floor is not None else 1)
+        while links[0].before.count >= lowest:
+            before = links[0].before
+            name = before.segment
+            if _order(name) >= _order(links[0].name):
+                raise SplicedError(f"it continues {name}, which is newer", name=links[0].name)
+            try:
+                data = self._read(name)
+            except NotStoredError as error:
+                raise LogGapError(
+                    f"it is missing, and {links[0].name} continues it", name=name
+                ) from error
+            begin = segment.read_first(data, name=name, keys=self.keys)
+            links.insert(0, Link(name, begin, before.offset))
+        return links
+
+    def _verify(
+        self,
+        link: Link,
+        marks: dict[int, LogAnchor],
+        *,
+        attested: int,
+        accept_end: LogAnchor | None,
+    ) -> tuple[LogAnchor, Torn | None]:
+        """Verify one segment, and the anchors that lie in it; returns where it ends."""
+        data = self._read(link.name)
+        until, is_last = link.until, link.until is None
+        if is_last and accept_end is not None and accept_end.segment == link.name:
+            until = accept_end.offset
+        begin = segment.begin_of(link.name, link.before)
+        walk = Walk(data, begin=begin, keys=self.keys, until=until)
+        kind = ""
+        for line in walk:
+            kind = line.event.type
+            _check_anchors(marks, walk.end)
+        if walk.bad is not None:
+            bad, stop = walk.bad, walk.stop
+            torn = self._judge(data, bad, link.name, stop, is_newest=is_last, attested=attested)
+            return walk.end, torn
+        if until is None and data[-1:] != b"\0" and kind != event.CLOSED:
+            raise DamagedError(
+                "it was shortened: an open segment ends in reserved bytes, a closed one in the "
+                "line that closes it",
+                name=link.name,
+                offset=len(data),
+            )
+        return walk.end, None
+
+    def _judge(
+        self, data: bytes, bad: BadLine, name: str, stop: int, *, is_newest: bool, attested: int
+    ) -> Torn:
+        self.trace.append((name, hashlib.sha256(data).hexdigest()))
+        return tail.judge(
+            data,
+            bad,
+            segment=name,
+            stop=stop,
+            is_newest=is_newest,
+            attested=attested,
+            keys=self.keys,
+        )
+
+    def _check_skipped(self, skipped: Iterable[str], end: LogAnchor) -> None:
+        """An owner that opens a segment stands at the log's end."""
+        for name in skipped:
+            if segment.parse(name).number != end.count + 1:
+                raise LogGapError(f"the log ends at event {end.count}", name=name)
+
+    def _strays(self, named: list[str], links: list[Link], skipped: list[str]) -> Iterator[str]:
+        """What no first line names: empty, a torn first line, or a fenced owner's."""
+        live = [link.name for link in links]
+        oldest = named.index(live[0])
+        for name in named[oldest:]:
+            if name in live or name in skipped:
+                continue
+            data = self._read(name)
+            try:
+                segment.read_first(data, name=name, keys=self.keys)
+            except LastgoodError as problem:
+                self._skip(name, data, problem, attested=0)
+            else:
+                later = next(other for other in live if _order(other) > _order(name))
+                if segment.parse(later).epoch == segment.parse(name).epoch:
+                    raise ForkDetectedError(f"{name} is intact, and no segment continues it")
+            yield name
+
+    def _read(self, name: str) -> bytes:
+        try:
+            return self.storage.read(name, max_bytes=segment.max_bytes(self.scope.limits))
+        except LastgoodError as error:
+            self.trace.append((name, str(error)))
+            raise
+
+
+def _order(name: str) -> tuple[int, int]:
+    """Epoch, then first sequence."""
+    parsed = segment.parse(name)
+    return parsed.epoch, parsed.number
+
+
+def _by_count(anchors: Iterable[LogAnchor]) -> dict[int, LogAnchor]:
+    """The anchors by their event; those before the first event say nothing."""
+    marks: dict[int, LogAnchor] = {}
+    for anchor in anchors:
+        if anchor.count and marks.setdefault(anchor.count, anchor) != anchor:
+            raise ForkDetectedError(f"Two records name different events {anchor.count}")
+    return marks
+
+
+def _check_anchors(marks: dict[int, LogAnchor], here: LogAnchor) -> None:
+    """Return only if the anchor of this event, where there is one, names it.
+
+    Raises:
+        ForkDetectedError: It names another event of this sequence.
+    """
+    if marks.get(here.count, here) != here:
+        raise ForkDetectedError(
+            f"Event {here.count} is intact, but not the one that was acknowledged"
+        )
+
+
+def _refuse_missing(attested: int) -> None:
+    if attested:
+        raise RollbackDetectedError(f"The log holds no event; event {attested} was acknowledged")

@@ -1,0 +1,286 @@
+"""Resume: the protocol R1–R9, from a session's directory to a state that may go on.
+
+::
+
+    R1  own        take the lock; make durable what a killed process left visible
+    R2  log        where it ends, and what a crash left behind that
+    R3  choose     the last good checkpoint
+    R4  bind       log and checkpoint agree; finish what was interrupted; claim an epoch
+    R5  migrate    the checkpoint's state to this program's schema, in memory
+    R6  replay     the events behind the checkpoint through the reducer; domain invariants
+    R7  effects    (the place of intents without an outcome)
+    R8  finish     append ``lastgood.resumed``: what was found and decided, sealed
+    R9  hand over  state and notices; only now may an effect start
+
+Any doubt in R1–R8 means that nothing starts. R1 to R4 are ``lease.take``. Resume never prunes.
+
+Crash at any point: the next opening does the same again. A claim without any event after it is
+an epoch that nothing was written in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, Literal, TypeVar
+
+from lastgood.claim import Owner
+from lastgood.errors import LastgoodError, StateError
+from lastgood.event_log import EventLog
+from lastgood.formats import event
+from lastgood.formats.anchor import LogAnchor
+from lastgood.formats.canonical import JSON
+from lastgood.formats.checkpoint import Body
+from lastgood.formats.fingerprint import Fingerprint, fingerprints
+from lastgood.formats.session import SessionRecord
+from lastgood.lease import Lease, take
+from lastgood.log_reading import LogFound, LogReading
+from lastgood.reading import Reading, Scope
+from lastgood.reduction import Reduction
+from lastgood.rules.tail import Torn
+from lastgood.storage.interface import OwnedStorage
+
+S = TypeVar("S")
+
+Determinism = Literal["trust", "check"]
+"""``check``: every replay runs twice and must give the same bytes."""
+
+_MAX_NOTICES: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed(Generic[S]):
+    """What an opening found and decided (R9).
+
+    Attributes:
+        session: The session.
+        state: A copy of the state it goes on with.
+        epoch: The ownership that began: the fencing token.
+        is_new: Whether nothing was there before.
+        checkpoint: Sequence of the checkpoint it started from; 0: from the initial state.
+        rolled_forward: Whether a crash had left that checkpoint before it was named.
+        migrated_from: The schema that it was brought up from, or None.
+        replayed: Events behind it that went through the reducer.
+        end: The last event of the log that was found; 0 in an empty one.
+        torn: What a crash left behind that, or None.
+        notices: What a person should know.
+    """
+
+    session: str
+    state: S
+    epoch: int
+    is_new: bool
+    checkpoint: int
+    rolled_forward: bool
+    migrated_from: int | None
+    replayed: int
+    end: int
+    torn: Torn | None
+    notices: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Going(Generic[S]):
+    """A state that follows the log.
+
+    Attributes:
+        state: After every event that was passed to ``replay``.
+        done: Fingerprints of the side effects that are done, in the order of the log.
+        replayed: Events of the caller's that went through the reducer.
+        known: The same fingerprints, to be looked up.
+    """
+
+    state: S
+    done: list[Fingerprint]
+    replayed: int = 0
+    known: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Make the look-up."""
+        self.known = set(self.done)
+
+    def learn(self, given: JSON) -> None:
+        """Add fingerprints that are not known yet."""
+        for text in fingerprints(given):
+            if text not in self.known:
+                self.known.add(text)
+                self.done.append(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened(Generic[S]):
+    """An owned session that may go on."""
+
+    lease: Lease
+    log: EventLog
+    going: Going[S]
+    found: Resumed[S]
+
+
+def resume(
+    scope: Scope,
+    storage: OwnedStorage,
+    *,
+    owner: Owner,
+    reduction: Reduction[S],
+    determinism: Determinism,
+    after: EventLog | None = None,
+) -> Opened[S]:
+    """Take the session and go on from its last good checkpoint: R1 to R9.
+
+    On return the session is owned and its log says what was decided. On raise nothing was
+    started; what was made durable or finished stays so, harmlessly.
+
+    Args:
+        scope: The session.
+        storage: Its directory, opened for writing.
+        owner: Who takes it.
+        reduction: The program's side.
+        determinism: Whether replay is done twice and compared.
+        after: The log of this very handle, which ended with an error.
+
+    Raises:
+        LockedError: Another process holds it; names the holder.
+        ProgramMismatchError: Another program made it, or the reducer does not know its events.
+        UnknownSchemaError, MigrationError: The state cannot be brought to this schema.
+        DomainInvariantError: The state breaks the caller's rules.
+        LastgoodError: What is there cannot be believed, or cannot be owned.
+    """
+    # R1, R2, R3, R4
+    lease = take(
+        scope,
+        storage,
+        owner=owner,
+        log="events",
+        accept=_program_check(reduction),
+        after=None if after is None else after.lease,
+        acknowledged=None if after is None else after.end,
+    )
+    try:
+        # R5, R6
+        going = rebuild(lease, reduction, determinism=determinism)
+        # R7: no effects yet.
+        # R8
+        log = EventLog(lease)
+        found = _found(lease, reduction, going)
+        log.append(_decisions(found, reduction, retaken=after is not None))
+    except BaseException:
+        lease.over = True
+        raise
+    # R9
+    return Opened(lease, log, going, found)
+
+
+def rebuild(
+    lease: Lease, reduction: Reduction[S], *, determinism: Determinism = "trust"
+) -> Going[S]:
+    """The state after the last event, from the checkpoint that the lease was taken on (R5, R6).
+
+    Raises:
+        LastgoodError: As ``resume``.
+    """
+    log = LogFound() if lease.log is None else lease.log
+    going = _replay(lease, reduction, lease.body, log)
+    if determinism == "check":
+        again = _replay(lease, reduction, lease.body, log)
+        if not reduction.same(going.state, again.state):
+            raise StateError(
+                "two replays of the same events gave different states: the reducer depends on "
+                "something else than its arguments",
+                do="Take clocks, randomness, files and globals out of the reducer",
+            )
+    reduction.check_domain(going.state)
+    return going
+
+
+def follow(lease: Lease, reduction: Reduction[S], end: LogAnchor) -> Going[S]:
+    """The state after event ``end``, read again from the current checkpoint and the log.
+
+    Raises:
+        LastgoodError: They are no longer what they were, or as ``resume``.
+    """
+    reading = Reading(lease.scope, lease.storage)
+    body: Body | None = None
+    current = lease.manifest.current
+    if current is not None:
+        stored = reading.checkpoint(current.sequence)
+        if isinstance(stored, LastgoodError):
+            raise stored
+        body = reading.bodies[current.sequence]
+    since = current.sequence if current is not None else 1
+    log = LogReading(lease.scope, lease.storage)
+    found = log.find(anchors=[end], since=since, floor=lease.manifest.floor)
+    return _replay(lease, reduction, body, found)
+
+
+def _replay(lease: Lease, reduction: Reduction[S], body: Body | None, found: LogFound) -> Going[S]:
+    """R5 and R6."""
+    if body is None:
+        going, after = Going(reduction.first(), []), 0
+    else:
+        name = "" if lease.chosen.current is None else lease.chosen.current.name
+        state = reduction.restore(body.checkpoint, name=name)
+        going = Going(state, [Fingerprint(text) for text in body.checkpoint.fingerprints])
+        after = body.checkpoint.sequence
+    for line in LogReading(lease.scope, lease.storage).replay(found, after=after):
+        stored = line.event
+        if stored.type == event.FINGERPRINTS:
+            going.learn(stored.data)
+        elif not stored.is_ours:
+            going.state = reduction.replay(going.state, stored)
+            going.replayed += 1
+    return going
+
+
+def _program_check(reduction: Reduction[Any]) -> Callable[[SessionRecord], None]:
+    return reduction.check_program
+
+
+def _found(lease: Lease, reduction: Reduction[S], going: Going[S]) -> Resumed[S]:
+    log = LogFound() if lease.log is None else lease.log
+    current = lease.chosen.current
+    version = None if lease.body is None else lease.body.checkpoint.schema_version
+    return Resumed(
+        session=lease.scope.session,
+        state=reduction.copy(going.state),
+        epoch=lease.manifest.epoch,
+        is_new=lease.chosen.manifest is None,
+        checkpoint=0 if current is None else current.sequence,
+        rolled_forward=lease.chosen.rolled_forward,
+        migrated_from=None if version == reduction.schema_version else version,
+        replayed=going.replayed,
+        end=log.end.count,
+        torn=log.torn,
+        notices=lease.notices,
+    )
+
+
+def _decisions(
+    found: Resumed[Any], reduction: Reduction[Any], *, retaken: bool
+) -> list[tuple[str, JSON]]:
+    """What the log says of this opening (R8)."""
+    torn = found.torn
+    resumed = {
+        "epoch": found.epoch,
+        "new": found.is_new,
+        "retaken": retaken,
+        "checkpoint": found.checkpoint,
+        "rolledForward": found.rolled_forward,
+        "replayed": found.replayed,
+        "end": found.end,
+        "torn": None
+        if torn is None
+        else {"segment": torn.segment, "offset": torn.offset, "length": torn.size_bytes},
+        "program": {"name": reduction.program.name, "version": reduction.program.version},
+        "schemaVersion": reduction.schema_version,
+        "notices": list(found.notices[:_MAX_NOTICES]),
+    }
+    events: list[tuple[str, JSON]] = [(event.RESUMED, resumed)]
+    if found.migrated_from is not None:
+        migrated = {
+            "from": found.migrated_from,
+            "to": reduction.schema_version,
+            "sequence": found.checkpoint,
+        }
+        events.append((event.MIGRATED, migrated))
+    return events
