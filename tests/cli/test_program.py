@@ -169,6 +169,25 @@ def test_code_is_never_taken_from_the_store(way: str, here: Path) -> None:
     check(ran.exists(), "without a store to stay out of, the same code runs")
 
 
+@pytest.mark.parametrize("name", ["state", "link"])
+def test_search_path_that_leads_into_the_store_is_refused(
+    name: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T1: nor can the store give what a program imports in its turn.
+
+    Method: the current directory is inside the store, the program is not; the store is named
+    directly, and by a link.
+    """
+    inside = here.parent / "state" / "inside"
+    inside.mkdir(parents=True)
+    (here.parent / "link").symlink_to("state")
+    written(here, "job_plain")
+    sys.path.insert(0, str(here))
+    monkeypatch.chdir(inside)
+    said = refused("job_plain:PROGRAM", ConfigurationError, store=str(here.parent / name))
+    check("search path" in said, said)
+
+
 def test_store_that_does_not_exist_holds_no_code(here: Path) -> None:
     """A store that is yet to be made refuses nothing."""
     written(here, "job_plain")
