@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from lastgood.formats import checkpoint, manifest, names, seal, session, store
-from lastgood.formats.anchor import LogAnchor
+from lastgood.formats import checkpoint, event, manifest, names, seal, segment, session, store
+from lastgood.formats.anchor import EMPTY, LogAnchor
 from lastgood.formats.fingerprint import Fingerprint
 from lastgood.formats.limits import Limits
 from lastgood.keyring import Keyring
@@ -29,6 +29,8 @@ DIRECTORY = hashlib.sha256(pae(b"lastgood/1/session", b"nightly")).hexdigest()[:
 CREATED = "2026-12-01T07:00:00.000000Z"
 WRITER = "lastgood 0.1.0"
 LOG = LogAnchor(110, "events-000001-0001.jsonl", 51_234, "c5" * 32)
+EVENTS = "events-000001-0001-v1.jsonl"
+EVENTS_SHA256 = "d925fa9cb39425b5357cfe5d28ed49f8293148fd063b09c697cb98425d973cac"
 EXPECTED = {
     "store": "90f6c52a4ca0f284a4d93eccc7fc95f6b18389154d507d20626d5dc36503d4f2",
     "session": "14bd05a64baf2801bd17126e908408b70d6bd03810c27bcc2d095864db47e51c",
@@ -175,6 +177,60 @@ def test_golden_manifest_is_read() -> None:
     check_equal(found, expected, "manifest")
 
 
+def golden_lines() -> list[bytes]:
+    return (FOLDER / EVENTS).read_bytes().split(b"\n")[:-1]
+
+
+def test_golden_events_are_made_the_same_today() -> None:
+    """The same events give the very same lines, so heads stay comparable (I3)."""
+    check_equal(make.made(EVENTS), (FOLDER / EVENTS).read_bytes(), EVENTS)
+
+
+def test_golden_events_verify_by_the_text_of_the_format() -> None:
+    """Each line's MAC is HMAC over PAE("lastgood/1/event", kid, store, session, e).
+
+    Method: HKDF, PAE and HMAC written a second time, from the master key 000102…1f; the line is
+    cut by its documented form alone, and each ``prev`` is the MAC before it.
+    """
+    master = bytes(range(32))
+    root = rfc5869(master, pae(b"session", STORE.encode(), DIRECTORY.encode()))
+    key = rfc5869(root, pae(b"event", b"event"))
+    kid = rfc5869(master, pae(b"kid"))[:16].hex().encode()
+    before = b"0" * 64
+    for line in golden_lines():
+        body = line[len(b'{"mac":"","kid":"","e":') + 64 + 32 : -1]
+        message = pae(b"lastgood/1/event", kid, STORE.encode(), b"nightly", body)
+        mac = hmac.digest(key, message, "sha256").hex().encode()
+        check_equal(line, b'{"mac":"%b","kid":"%b","e":%b}' % (mac, kid, body), "the line")
+        check(b'"prev":"%b","synced":' % before in body, f"the chain: {body[:120]!r}")
+        before = mac
+
+
+def test_golden_events_are_read() -> None:
+    """``events-000001-0001-v1.jsonl``, every value of every line."""
+    name = "events-000001-0001.jsonl"
+    sealer = keys().sealer(DIRECTORY)
+    made = event.EventKeys(sealer, store_id=STORE, session="nightly")
+    found = [event.decode(line, keys=made, name=name) for line in golden_lines()]
+    macs = ["0" * 64, *(line.mac for line in found)]
+    anchor = {"count": 0, "segment": "", "offset": 0, "head": "0" * 64}
+    fingerprints = ["fx:v1:" + "0" * 63 + "2", "fx:v1:" + "0" * 63 + "1"]
+    expected = [
+        event.Event(1, macs[0], 0, 1, CREATED, "lastgood.segment", anchor),
+        event.Event(2, macs[1], 0, 1, CREATED, "paid ☃", make.STATE),
+        event.Event(3, macs[2], 2, 1, CREATED, "a", None),
+        event.Event(4, macs[3], 3, 1, CREATED, "lastgood.fingerprints", fingerprints),
+        event.Event(5, macs[4], 4, 1, CREATED, "lastgood.closed", None),
+    ]
+    check_equal([line.event for line in found], expected, "the events")
+    check(same(found[1].event.data, make.STATE), "types and order of the data")
+    data = (FOLDER / EVENTS).read_bytes()
+    check_equal(segment.read_first(data, name=name, keys=made), EMPTY, "the end before it")
+    walk = segment.Walk(data, begin=segment.begin_of(name, EMPTY), keys=made)
+    check_equal([line.mac for line in walk], macs[1:], "the walk")
+    check_equal((walk.bad, walk.end), (None, LogAnchor(5, name, len(data), macs[5])), "its end")
+
+
 def test_golden_files_are_unchanged() -> None:
     """A golden file is never edited: known answers, for ever."""
     digests = {
@@ -182,6 +238,8 @@ def test_golden_files_are_unchanged() -> None:
         for kind in ("store", "session", "checkpoint", "manifest")
     }
     check_equal(digests, EXPECTED, "SHA-256 of the golden files")
+    log = hashlib.sha256((FOLDER / EVENTS).read_bytes()).hexdigest()
+    check_equal(log, EVENTS_SHA256, f"SHA-256 of {EVENTS}")
 
 
 def test_missing_golden_file_is_added_and_a_kept_one_never_overwritten(
@@ -197,6 +255,6 @@ def test_missing_golden_file_is_added_and_a_kept_one_never_overwritten(
     altered.write_bytes(b"altered")
     check_equal(make.main(tmp_path), 1, "exit beside an altered record")
     check_equal(altered.read_bytes(), b"altered", "the altered record")
-    kept = [path.name for path in fresh.rglob("*.json")]
+    kept = [path.name for path in fresh.rglob("*.json*")]
     check_equal(sorted(kept), sorted(make.RECORDS), "records kept to compare with")
     check_equal(make.main(), 0, "exit beside the golden records")

@@ -7,7 +7,7 @@ is added, which happens once for each version of each format::
     python -m tests.golden.make
 
 The keys are those of the golden key file, so the golden files are one store: its record, a
-session's, the checkpoint at sequence 110 and the manifest that names it.
+session's, the checkpoint at sequence 110 and the manifest that names it, and a short log.
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-from lastgood.formats import anchor, checkpoint, manifest, names, seal, session, store
+from lastgood.formats import (
+    anchor,
+    canonical,
+    checkpoint,
+    event,
+    manifest,
+    names,
+    seal,
+    session,
+    store,
+)
 from lastgood.formats.fingerprint import Fingerprint
 from lastgood.formats.limits import Limits
 from lastgood.keyring import Keyring
@@ -125,11 +135,33 @@ def golden_manifest(keys: Keyring) -> list[bytes]:
     )
 
 
+def golden_events(keys: Keyring) -> list[bytes]:
+    """``events-000001-0001.jsonl``, closed: a first line, the caller's, ours, the last line."""
+    made = event.EventKeys(
+        keys.sealer(names.directory(SESSION)), store_id=keys.store_id, session=SESSION
+    )
+    written: list[tuple[str, canonical.JSON, int]] = [
+        (event.SEGMENT, anchor.encode(anchor.EMPTY), 0),
+        ("paid ☃", STATE, 0),
+        ("a", None, 2),
+        (event.FINGERPRINTS, [f"fx:v1:{n:064x}" for n in (2, 1)], 3),
+        (event.CLOSED, None, 4),
+    ]
+    head, lines = anchor.NO_HEAD, []
+    for number, (kind, data, synced) in enumerate(written, start=1):
+        line, head = event.encode(
+            event.Event(number, head, synced, 1, CREATED, kind, data), keys=made, limits=Limits()
+        )
+        lines.append(line)
+    return lines
+
+
 RECORDS = {
     "store-v1.json": golden_store,
     "session-v1.json": golden_session,
     "checkpoint-v1.json": golden_checkpoint,
     "manifest-v1.json": golden_manifest,
+    "events-000001-0001-v1.jsonl": golden_events,
 }
 
 
