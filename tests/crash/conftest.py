@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.scenes import Scenes
+from tests.crash.sessions import Sessions
 
 _MEMORY = Path("/dev/shm")
 
@@ -36,3 +37,11 @@ def fast(scenes: Scenes) -> Iterator[Path]:
     """A path for one store, not made yet."""
     with scenes.copy("absent") as place:
         yield place
+
+
+@pytest.fixture(scope="session")
+def sessions() -> Iterator[Sessions]:
+    """Sessions with a log to begin with."""
+    base = Path(tempfile.mkdtemp(prefix="lastgood-", dir=_parent()))
+    yield Sessions(base)
+    shutil.rmtree(base)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, cast
 
 from lastgood.storage.filesystem import FileSystem, OsFileSystem
@@ -22,6 +22,11 @@ When = Literal["before", "middle", "after"]
 
 _NO_CALLS = ("getpid", "geteuid", "realpath")
 WRITES = ("writev", "pwrite")
+CHANGES = (
+    *WRITES, "fsync", "fdatasync", "link", "rename", "unlink", "mkdir", "fchmod", "ftruncate",
+    "flock",
+)  # fmt: skip
+"""Calls that change a file, a name, or what is durable; an open that creates one does, too."""
 
 
 class Seam:
@@ -101,9 +106,11 @@ class Mortal(Seam):
             return self._followed(name, args, super()._call(name, call, args, options))
         if self.when == "after":
             with contextlib.suppress(OSError):  # a call that fails by itself has been made, too
-                self._followed(name, args, super()._call(name, call, args, options))
+                result = self._followed(name, args, super()._call(name, call, args, options))
+                if name == "listdir":
+                    list(cast(Iterator, result))  # one that nobody reads to its end is a leak
         elif self.when == "middle":
-            _write_half(name, args)
+            write_half(name, args)
         self._die()
         raise Killed(f"{self.when} {name}, call {self.at}")
 
@@ -128,7 +135,8 @@ class Mortal(Seam):
                 os.close(fd)
 
 
-def _write_half(name: str, args: tuple) -> None:
+def write_half(name: str, args: tuple) -> None:
+    """Half of a write."""
     if name == "writev":
         data = b"".join(args[1])
         os.write(args[0], data[: len(data) // 2])
