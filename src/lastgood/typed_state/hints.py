@@ -161,8 +161,7 @@ class _Reader:
 
     def _hints(self, kind: type, path: str) -> dict[str, Any]:
         try:
-            # Its own name, so that a class of a function may hold itself.
-            return typing.get_type_hints(kind, localns={kind.__name__: kind})
+            return _resolved(kind)
         except Exception as error:
             raise self._refusal(kind, path, "has a type hint that cannot be resolved") from error
 
@@ -183,6 +182,14 @@ class _Reader:
             f"{printable(shown)} {reason}, at {printable(path)}",
             do="Declare the field as one of the types that lastgood.typed_state.hints lists",
         )
+
+
+def _resolved(kind: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(kind)
+    except NameError:
+        # A class that a function made, and that holds itself: its name is in no module.
+        return typing.get_type_hints(kind, localns={kind.__name__: kind})
 
 
 def _is_mangled(kind: type, name: str) -> bool:

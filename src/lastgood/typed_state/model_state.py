@@ -118,7 +118,12 @@ class ModelState:
         given = self._dumped(state, "python")
         _refuse_sets(given)
         prove_same(given, self._dumped(made, "python"))
-        if not made == state:  # a model may define == alone
+        try:
+            is_same = bool(made == state)
+        except Exception as error:
+            kind = printable(type(error).__qualname__)
+            raise MisfitError(f"the model raised {kind} when it was compared") from error
+        if not is_same:
             raise MisfitError("an excluded field, a private attribute or an instance of a subclass")
 
 

@@ -32,18 +32,18 @@ def prove_shape(given: Any, again: Any) -> None:
 def _compare(given: Any, again: Any, is_same: Callable[[Any, Any], bool]) -> None:
     kind = type(given)
     if type(again) is not kind:
-        raise MisfitError("its class makes another type of it,")
+        raise MisfitError("what comes back is of another type,")
     if kind is dict:
         _compare_keys(given, again)
         for key, value in given.items():
             _descend(key, value, again[key], is_same)
     elif kind in (list, tuple):
         if len(given) != len(again):
-            raise MisfitError("its class makes another number of items of it,")
+            raise MisfitError("what comes back has another number of items,")
         for index, value in enumerate(given):
             _descend(index, value, again[index], is_same)
     elif not is_same(given, again):
-        raise MisfitError("its class makes another value of it,")
+        raise MisfitError("what comes back is another value,")
 
 
 def _compare_keys(given: dict[Any, Any], again: dict[Any, Any]) -> None:
