@@ -45,7 +45,8 @@ def persist(scope: Scope, storage: OwnedStorage, log: LogFound, base: Manifest |
 
     A failed fdatasync of a dead process leaves pages that look clean and are not on disk, so
     what no claim attests is written again. Only whole lines: behind them a paused owner of a
-    broken lock may be writing, and its bytes are not to be overwritten.
+    broken lock may be writing, and its bytes are not to be overwritten. Not asked of what this
+    very handle acknowledged: that is durable, and a file is not synced again after an error.
 
     Raises:
         ConflictError: They changed meanwhile.
@@ -69,7 +70,8 @@ def read_again(
 ) -> LogFound:
     """The log's end now that every earlier owner is fenced, made durable (R4).
 
-    What such an owner appended and acknowledged before the claim was to be seen is in it.
+    What such an owner appended and acknowledged before the claim was to be seen is in it. What
+    this very handle acknowledged is durable already, and its file may have failed since (C6-04).
 
     Raises:
         LastgoodError: The log is no longer what was claimed, or cannot be made durable.
@@ -79,6 +81,6 @@ def read_again(
     anchors = () if claimed.log is None else (claimed.log,)
     found = reading.find(anchors=anchors, since=since, floor=claimed.floor)
     again = ending(replace(found, links=log.links[:-1] + found.links), acknowledged)
-    if again.end.count:
+    if again.end.count and acknowledged is None:
         storage.rewrite(again.end.segment, b"", offset=again.end.offset)
     return again

@@ -307,7 +307,7 @@ def _bind(
     chosen = found.selection
     base = chosen.manifest
     log = None if found.log is None else binding.ending(found.log, acknowledged)
-    if log is not None:
+    if log is not None and acknowledged is None:
         binding.persist(scope, storage, log, base)
     if base is not None:
         _finish(scope, storage, chosen, base)
