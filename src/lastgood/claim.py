@@ -12,7 +12,7 @@ from lastgood.clock import Clock, utc_text
 from lastgood.entropy import Entropy
 from lastgood.formats import manifest, names, session
 from lastgood.formats.anchor import LogAnchor
-from lastgood.formats.manifest import MAX_OPERATIONS, Entry, Manifest, Milestone
+from lastgood.formats.manifest import MAX_NOTES, MAX_OPERATIONS, Entry, Manifest, Milestone, Note
 from lastgood.formats.names import Kind
 from lastgood.formats.seal import digest_of
 from lastgood.formats.session import LogKind, Program, SessionRecord
@@ -68,8 +68,9 @@ def following(
     owner: Owner,
     log: LogAnchor | None,
     floor: LogAnchor | None = None,
+    notes: tuple[Note, ...] | None = None,
 ) -> Manifest:
-    """The revision after ``base``; ``log`` and ``floor`` stay as they were if None is given."""
+    """The revision after ``base``; what is None stays as it was."""
     operations = (*(base.operations if base else ()), owner.entropy(_OPERATION_BYTES).hex())
     return Manifest(
         epoch=epoch,
@@ -83,7 +84,7 @@ def following(
         operations=operations[-MAX_OPERATIONS:],
         log=log if log is not None or base is None else base.log,
         floor=floor if floor is not None or base is None else base.floor,
-        notes=base.notes if base else (),
+        notes=(notes if notes is not None else base.notes if base else ())[-MAX_NOTES:],
     )
 
 

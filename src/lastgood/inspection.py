@@ -2,130 +2,46 @@
 
 Nothing here changes a byte, takes a lock, or raises what it can report: damage is shown,
 not hidden, and every other row is still there.
+
+A verdict on what to load needs the newest checkpoint, and the log from the older generation on.
+Here everything is read: every checkpoint with its payload, the whole log, and each record's
+place in it. Of two records that contradict each other both are named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 from lastgood.clock import Clock
 from lastgood.errors import (
-    EXIT_GOOD,
-    EXIT_LIMITED,
     DamagedError,
     ForkDetectedError,
     LastgoodError,
-    NotStoredError,
+    RollbackDetectedError,
     SplicedError,
     printable,
 )
-from lastgood.formats import names
+from lastgood.formats import names, segment
+from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.checkpoint import CheckpointHeader
 from lastgood.formats.manifest import Entry, Manifest
 from lastgood.formats.names import Kind
+from lastgood.formats.segment import Walk
 from lastgood.formats.session import SessionRecord
-from lastgood.reading import Reading, Scope, newest_of, verify_checkpoint
+from lastgood.log_reading import LogFound, LogReading
+from lastgood.reading import Reading, Scope, newest_of
+from lastgood.report import ASSURANCE as ASSURANCE
+from lastgood.report import LogSummary, Report, Role, Row
 from lastgood.rules import selection
-from lastgood.rules.selection import Evidence, Selection
+from lastgood.rules.selection import Evidence
 from lastgood.storage.interface import Storage
 from lastgood.survey import Attempt, until_settled
-
-Role = Literal["current", "previous", "milestone", "published", "leftover", "archived"]
-"""``published``: a crash left it between S4 and S6; the next load chooses it."""
 
 _Found = TypeVar("_Found")
 
 _SHOWN: Final = 5
-
-ASSURANCE: Final = "L0"
-_SKIPPED: Final = (
-    "Rollback of the whole session to an older consistent copy: no witness is configured",
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One stored checkpoint.
-
-    Attributes:
-        name: Its file.
-        sequence: By its name.
-        role: What the newest manifest makes of it; ``archived`` lies in the archive.
-        schema_version: As the manifest says, None where none names it.
-        size_bytes: Of the file, None where it cannot be known.
-        sha256: Of its payload, None where its header does not verify.
-        kid: The key that sealed it.
-        created: When, for people.
-        label: A milestone's.
-        problem: Why it does not verify; empty if every byte does.
-    """
-
-    name: str
-    sequence: int
-    role: Role
-    schema_version: int | None = None
-    size_bytes: int | None = None
-    sha256: str | None = None
-    kid: str | None = None
-    created: str | None = None
-    label: str = ""
-    problem: str = ""
-
-    @property
-    def is_verified(self) -> bool:
-        """Whether every byte of it was authenticated."""
-        return not self.problem
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What was found.
-
-    Attributes:
-        session: The session's id.
-        record: ``session.json``; None if it is not there or does not verify.
-        selection: The verdict on the last good checkpoint; None if there is none to give.
-        rows: Every stored checkpoint, ascending; archived ones last.
-        error: What stops a load, or else the first of what was found besides; None if all that
-            is stored can be believed.
-        findings: Every finding as text, ``error`` first.
-        foreign: Names that are not ours: ignored, never deleted.
-        leftovers: Authentic or unpublished files that lineage does not name.
-        notices: What a person should know.
-        assurance: L0: store and key; higher levels need a witness or a receipt.
-        skipped: Checks that were not made.
-    """
-
-    session: str
-    record: SessionRecord | None = None
-    selection: Selection | None = None
-    rows: tuple[Row, ...] = ()
-    error: LastgoodError | None = None
-    findings: tuple[str, ...] = ()
-    foreign: tuple[str, ...] = ()
-    leftovers: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
-    assurance: str = ASSURANCE
-    skipped: tuple[str, ...] = _SKIPPED
-
-    @property
-    def verdict(self) -> Literal["good", "new", "recoverable", "stopped"]:
-        """``recoverable``: a crash left something that the next writer finishes by itself."""
-        if self.error is not None or self.selection is None:
-            return "stopped"
-        if self.selection.current is None:
-            return "new"
-        return "good" if self.selection.is_settled else "recoverable"
-
-    @property
-    def exit_code(self) -> int:
-        """Of the command line: the error's, 6 for recoverable, 0 for good and new alone."""
-        if self.error is not None:
-            return self.error.exit_code
-        codes = {"good": EXIT_GOOD, "new": EXIT_GOOD, "recoverable": EXIT_LIMITED}
-        return codes.get(self.verdict, DamagedError.exit_code)
 
 
 def inspect(scope: Scope, storage: Storage, *, clock: Clock) -> Report:
@@ -148,36 +64,48 @@ class _Inspection:
         self._reading = reading
         self._errors: list[LastgoodError] = []
         self._sound: list[tuple[Role, CheckpointHeader]] = []
+        self._places: list[tuple[str, LogAnchor | None]] = []
+        self._known: tuple[str, frozenset[str]] = ("", frozenset())
 
     def attempt(self) -> Attempt[Report]:
-        """Read everything once."""
+        """Read everything once: the log after the records, so that it is never older (R2)."""
         evidence = self._collect(self._reading.evidence)
         selected = None
         if evidence is not None:
             selected = self._collect(lambda: selection.select(evidence))
+        stopping, self._errors = self._errors, []
         newest = newest_of(evidence) if evidence is not None else None
-        rows = [*self._stored(evidence, newest)] if evidence is not None else []
         archived = self._collect(lambda: self._reading.storage.list(names.archived(""))) or ()
-        rows += self._archived(archived)
+        rows = self._rows(evidence, newest, archived)
         if selected is not None and selected.manifest is None:
             self._check_new(archived)
         self._other_manifests(evidence)
+        besides, self._errors = self._errors, []
+        log = self._log(evidence, newest) if evidence is not None else None
+        # What stops a load comes first; a damaged log does, an old checkpoint does not.
+        errors = [*stopping, *self._errors, *besides]
         record = evidence.session if evidence is not None else None
         report = Report(
             session=self._reading.scope.session,
             record=record if isinstance(record, SessionRecord) else None,
             selection=selected,
             rows=tuple(rows),
-            error=self._errors[0] if self._errors else None,
-            findings=tuple(dict.fromkeys(map(str, self._errors))),
+            log=None if log is None else _summary(log),
+            error=errors[0] if errors else None,
+            findings=_said_once(errors),
             foreign=(*self._reading.foreign, *(n for n in archived if _is_foreign(_leaf(n)))),
             leftovers=(
                 *(selected.leftovers if selected else ()),
                 *(n for n in archived if names.is_set_aside(_leaf(n))),
             ),
-            notices=(*(selected.notices if selected else ()), *self._archive_gaps()),
+            notices=(
+                *(selected.notices if selected else ()),
+                *(log.notices if log else ()),
+                *self._archive_gaps(),
+            ),
         )
-        plain = report.verdict == "good" and not self._reading.lost_names
+        is_named = selected is not None and selected.current is not None
+        plain = is_named and report.verdict == "good" and not self._reading.lost_names
         return Attempt(report, plain, self._reading.trace)
 
     def _collect(self, read: Callable[[], _Found]) -> _Found | None:
@@ -187,64 +115,99 @@ class _Inspection:
             self._errors.append(error)
             return None
 
-    def _stored(self, evidence: Evidence, newest: Manifest | None) -> Iterator[Row]:
+    def _rows(
+        self, evidence: Evidence | None, newest: Manifest | None, archived: Iterable[str]
+    ) -> list[Row]:
+        """Read every checkpoint in the order of sequences, in which effects only grow (I6)."""
+        files = [*self._stored(evidence, newest), *_archived(archived)]
+        rows = [
+            row for file in sorted(files, key=lambda file: file.sequence) for row in self._row(file)
+        ]
+        return sorted(rows, key=lambda row: row.role == "archived")
+
+    def _stored(self, evidence: Evidence | None, newest: Manifest | None) -> Iterator[_File]:
+        if evidence is None:
+            return
         roles = _roles(newest)
         for sequence in sorted({*evidence.sequences, *roles}):
             name = names.checkpoint(sequence)
             above: Role = "published" if sequence in evidence.verified else "leftover"
             role, entry, label = roles.get(sequence, (above, None, ""))
-            if sequence in evidence.sequences:
-                yield from self._row(name, sequence, role, entry, label)
-                continue
+            yield _File(name, sequence, role, entry, label, sequence in evidence.sequences)
+
+    def _row(self, file: _File) -> Iterator[Row]:
+        """The row of one file; none if it vanished since it was listed."""
+        reading, name, entry = self._reading, file.name, file.entry
+        if not file.is_there:
             missing = DamagedError(selection.MISSING, name=name)
             self._errors.append(missing)
-            yield Row(name=name, sequence=sequence, role=role, label=label, problem=missing.what)
-
-    def _archived(self, listed: Iterable[str]) -> Iterator[Row]:
-        parsed = {name: names.parse(_leaf(name)) for name in listed}
-        numbers = {
-            p.number: name
-            for name, p in parsed.items()
-            if p is not None and p.kind is Kind.CHECKPOINT
-        }
-        for sequence in sorted(numbers):
-            yield from self._row(numbers[sequence], sequence, "archived", None, "")
-
-    def _row(
-        self, name: str, sequence: int, role: Role, entry: Entry | None, label: str
-    ) -> Iterator[Row]:
-        """The row of one file; none if it vanished since it was listed."""
-        reading, problem = self._reading, ""
-        header: CheckpointHeader | LastgoodError | None
-        try:
-            header = verify_checkpoint(reading.scope, reading.storage, sequence, name=name)
-            if entry is not None and header.digest != entry.digest:
-                raise ForkDetectedError(f"{name} is intact, but not the one that is named")
-        except NotStoredError:
-            reading.note_gone(name)
+            yield _row(file, None, problem=missing.what)
             return
-        except LastgoodError as error:
-            header = reading.checkpoint_header(sequence, name=name)
+        found = reading.checkpoint(file.sequence, name=name)
+        if found is None:
+            return
+        problem = ""
+        header: CheckpointHeader | LastgoodError | None
+        if isinstance(found, tuple):
+            header = found[0]
+            if entry is not None and header.digest != entry.digest:
+                found = ForkDetectedError(f"{name} is intact, but not the one that is named")
+        if isinstance(found, LastgoodError):
+            header = reading.checkpoint_header(file.sequence, name=name)
             # Its beginning says more: an altered key id, or an intact record of another place.
-            finding = header if isinstance(header, LastgoodError) else error
+            finding = header if isinstance(header, LastgoodError) else found
             self._errors.append(finding)
             problem = finding.what if isinstance(finding, DamagedError) else finding.happened
         else:
-            reading.trace.append((name, header.digest))
-            self._sound.append((role, header))
-        known = header if isinstance(header, CheckpointHeader) else None
-        yield Row(
-            name=name,
-            sequence=sequence,
-            role=role,
-            schema_version=entry.schema_version if entry else None,
-            size_bytes=known.size_bytes if known else None,
-            sha256=known.sha256 if known else None,
-            kid=known.kid if known else None,
-            created=known.created if known else None,
-            label=label,
-            problem=problem,
-        )
+            self._believe(file, found[0])
+        reading.bodies.pop(file.sequence, None)  # one payload is held at a time
+        yield _row(file, header if isinstance(header, CheckpointHeader) else None, problem=problem)
+
+    def _believe(self, file: _File, header: CheckpointHeader) -> None:
+        """Compare a checkpoint that verifies with the one below it, and note its place."""
+        self._sound.append((file.role, header))
+        if file.role == "leftover":
+            return
+        body = self._reading.bodies[file.sequence]
+        known = frozenset(map(str, body.checkpoint.fingerprints))
+        below, lower = self._known
+        if lost := len(lower - known):
+            what = f"it lacks {lost} side effects that {below} knows"
+            self._errors.append(DamagedError(what, name=file.name))
+        self._known = file.name, known
+        at = body.log
+        is_here = at is not None and at.count == file.sequence
+        self._places.append((file.name, at if is_here else None))
+
+    def _log(self, evidence: Evidence, newest: Manifest | None) -> LogFound | None:
+        """Read the whole log, and compare with it what every record says of it (R4)."""
+        record = evidence.session
+        if isinstance(record, SessionRecord) and record.log is None:
+            if evidence.log_epoch:
+                what = "log segments lie beside it, and it says that there is no event log"
+                self._errors.append(DamagedError(what, name=names.SESSION))
+            return None
+        if not isinstance(record, SessionRecord) and not evidence.log_epoch:
+            return None
+        if newest is not None:
+            self._places += ((f, m.log) for f, m in _claims(evidence))
+        for name, at in self._places:
+            if at is None:
+                what = "it names no place in the event log"
+                self._errors.append(DamagedError(what, name=name))
+        places = [(name, at) for name, at in self._places if at is not None]
+        log = LogReading(self._reading.scope, self._reading.storage, self._reading.trace)
+        floor = newest.floor if newest else None
+        marks = {at.count: at for _, at in places}
+        found = self._collect(lambda: log.find(anchors=marks.values(), floor=floor))
+        if found is not None and all(marks[at.count] == at for _, at in places):
+            return found
+        # One record too many, or a log that is older: read it alone, and ask each record.
+        if found is None:
+            found = self._collect(lambda: log.find(floor=floor))
+        if found is not None:
+            self._errors += _contradictions(log, found, places)
+        return found
 
     def _archive_gaps(self) -> Iterator[str]:
         """What was deleted from an archive is missed by those who continue it (T2).
@@ -279,6 +242,99 @@ class _Inspection:
                 elif found is not None and found.revision != revision:
                     name = names.manifest(revision)
                     self._errors.append(SplicedError("it holds another revision", name=name))
+
+
+def _once(errors: Iterable[LastgoodError]) -> tuple[str, ...]:
+    """What was found, each thing as it was said first: that names the command that goes on."""
+    said: dict[str, str] = {}
+    for error in errors:
+        said.setdefault(error.happened, str(error))
+    return tuple(said.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A checkpoint's file, and what the newest manifest makes of it."""
+
+    name: str
+    sequence: int
+    role: Role
+    entry: Entry | None = None
+    label: str = ""
+    is_there: bool = True
+
+
+def _row(file: _File, known: CheckpointHeader | None, *, problem: str) -> Row:
+    return Row(
+        name=file.name,
+        sequence=file.sequence,
+        role=file.role,
+        schema_version=file.entry.schema_version if file.entry and file.is_there else None,
+        size_bytes=known.size_bytes if known else None,
+        sha256=known.sha256 if known else None,
+        kid=known.kid if known else None,
+        created=known.created if known else None,
+        label=file.label,
+        problem=problem,
+    )
+
+
+def _archived(listed: Iterable[str]) -> Iterator[_File]:
+    for name in listed:
+        parsed = names.parse(_leaf(name))
+        if parsed is not None and parsed.kind is Kind.CHECKPOINT:
+            yield _File(name, parsed.number, "archived")
+
+
+def _said_once(errors: Iterable[LastgoodError]) -> tuple[str, ...]:
+    """The errors as text; of those that tell the same, the first, which knows best what to do."""
+    said: dict[str, str] = {}
+    for error in errors:
+        said.setdefault(error.happened, str(error))
+    return tuple(said.values())
+
+
+def _summary(found: LogFound) -> LogSummary:
+    return LogSummary(
+        first=found.links[0].before.count + 1 if found.links else found.end.count + 1,
+        end=found.end,
+        segments=len(found.links),
+        size_bytes=found.size_bytes,
+        epoch=found.epoch,
+        torn=found.torn,
+        skipped=found.skipped,
+        stray=found.stray,
+    )
+
+
+def _claims(evidence: Evidence) -> Iterator[tuple[str, Manifest]]:
+    """The manifests that a verdict read, by name; the pointer is one of them under two names."""
+    numbered = sorted(evidence.manifests.items())
+    sound = {names.manifest(n): m for n, m in numbered if isinstance(m, Manifest)}
+    if isinstance(evidence.pointer, Manifest) and evidence.pointer not in sound.values():
+        sound[names.POINTER] = evidence.pointer
+    yield from sound.items()
+
+
+def _contradictions(
+    log: LogReading, found: LogFound, places: Iterable[tuple[str, LogAnchor]]
+) -> Iterator[LastgoodError]:
+    """What each record says of a log that verifies by itself, and that is not so."""
+    wanted = {at.count for _, at in places}
+    here = {link.before.count: link.before for link in found.links}
+    for link in found.links:
+        data = log.storage.read(link.name, max_bytes=segment.max_bytes(log.scope.limits))
+        begin = segment.begin_of(link.name, link.before)
+        walk = Walk(data, begin=begin, keys=log.keys, until=link.until)
+        for line in walk:
+            if line.event.sequence in wanted:
+                here[walk.end.count] = walk.end
+    for name, at in places:
+        if at.count > found.end.count:
+            what = f"{name} names event {at.count}, and the log ends at event {found.end.count}"
+            yield RollbackDetectedError(what)
+        elif here.get(at.count, at) != at:
+            yield ForkDetectedError(f"{name} names another event {at.count} than the log holds")
 
 
 def _roles(newest: Manifest | None) -> dict[int, tuple[Role, Entry, str]]:

@@ -44,8 +44,8 @@ from lastgood.errors import (
 )
 from lastgood.formats import names
 from lastgood.formats.anchor import LogAnchor
-from lastgood.formats.checkpoint import Body, CheckpointHeader
-from lastgood.formats.manifest import Entry, Manifest, Milestone
+from lastgood.formats.checkpoint import Body
+from lastgood.formats.manifest import Entry, Manifest, Milestone, Note
 from lastgood.formats.seal import Digest
 from lastgood.formats.session import LogKind, SessionRecord
 from lastgood.log_reading import LogFound
@@ -61,6 +61,21 @@ _MANY_REVISIONS: Final = 64
 _SALT_BYTES: Final = 32
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A generation, as far as the next save needs it.
+
+    Attributes:
+        sequence: Its sequence.
+        digest: Its record's digest.
+        sha256: Of its payload, as hex; empty if it cannot be read.
+    """
+
+    sequence: int
+    digest: Digest
+    sha256: str
+
+
 @dataclass(slots=True, kw_only=True)
 class Lease:
     """One ownership. Its fields change with each revision that it makes.
@@ -70,11 +85,12 @@ class Lease:
         storage: Its directory, locked.
         owner: Who owns it.
         manifest: The newest revision, made by this owner.
-        current: Header of the current checkpoint, None before the first.
-        previous: Header of the generation before it.
+        current: The current checkpoint, None before the first.
+        previous: The generation before it.
         fingerprints: The current checkpoint's, in their order.
         chosen: What was chosen when it was taken.
-        body: The payload of the checkpoint that was chosen; None without one.
+        base: The checkpoint to start from; None: from the beginning.
+        body: Its payload.
         log: The event log when it was taken; None in a session of checkpoints only.
         notices: What was found when it was taken.
         attempt: Id of the last claim by which this handle tried to go on after ``over``.
@@ -86,10 +102,11 @@ class Lease:
     storage: OwnedStorage
     owner: Owner
     manifest: Manifest
-    current: CheckpointHeader | None
-    previous: CheckpointHeader | None
+    current: Standing | None
+    previous: Standing | None
     fingerprints: tuple[str, ...]
     chosen: Selection
+    base: Entry | None = None
     body: Body | None = None
     log: LogFound | None = None
     notices: tuple[str, ...] = ()
@@ -147,6 +164,7 @@ class Lease:
         *,
         log: LogAnchor | None = None,
         floor: LogAnchor | None = None,
+        notes: tuple[Note, ...] | None = None,
     ) -> Manifest:
         """S6 and S7: make ``entry`` the current checkpoint, by the next revision.
 
@@ -157,6 +175,7 @@ class Lease:
             milestones: What is kept for good.
             log: Where the log ends; None: where it did.
             floor: Where the kept log begins; None: where it did.
+            notes: What people decided; None: what the revision before holds.
 
         Raises:
             ConflictError: Somebody else made the next revision.
@@ -168,15 +187,23 @@ class Lease:
             base,
             epoch=base.epoch,
             current=entry if moved else base.current,
-            previous=base.current if moved else base.previous,
+            previous=self.sound if moved else base.previous,
             milestones=milestones,
             owner=self.owner,
             log=log,
             floor=floor,
+            notes=notes,
         )
         with self.mutex:
             self.manifest = claim.swap(following, self.scope, self.storage)
         return self.manifest
+
+    @property
+    def sound(self) -> Entry | None:
+        """The current checkpoint, or, as long as that is a damaged one, what stands for it."""
+        current = self.manifest.current
+        damaged = self.chosen.damage is not None and current == self.chosen.current
+        return self.base if damaged else current
 
     def resolve_lost_claim(self, digest: Digest) -> Manifest:
         """Find out what a lost claim means for the checkpoint of ``digest``; ends the lease.
@@ -218,6 +245,7 @@ def take(
     accept: Callable[[SessionRecord], None] | None = None,
     after: Lease | None = None,
     acknowledged: LogAnchor | None = None,
+    note: Note | None = None,
 ) -> Lease:
     """Take the session: R1 to R4.
 
@@ -235,6 +263,7 @@ def take(
         after: An ended lease of the same handle, whose ownership goes on.
         acknowledged: The last event that ``after`` acknowledged. What lies behind it failed, and
             is not believed because the page cache shows it.
+        note: What a person decided, sealed into the claim.
 
     Raises:
         LockedError: Another process holds it.
@@ -266,7 +295,9 @@ def take(
                 )
             if accept is not None:
                 accept(found.session)
-            return _bind(scope, storage, owner, found, after=after, acknowledged=acknowledged)
+            return _bind(
+                scope, storage, owner, found, after=after, acknowledged=acknowledged, note=note
+            )
         except ConflictError:
             # Another owner, in spite of the lock, was faster: look again (R1).
             continue
@@ -298,6 +329,7 @@ def _bind(
     *,
     after: Lease | None,
     acknowledged: LogAnchor | None,
+    note: Note | None,
 ) -> Lease:
     """R4: finish, then claim.
 
@@ -313,12 +345,19 @@ def _bind(
         _finish(scope, storage, chosen, base)
     following = claim.following(
         base,
-        epoch=base.epoch + 1 if base else 1,
+        # Above every epoch that anything here was written in, also where a person waived one.
+        epoch=1
+        + max(
+            base.epoch if base else 0,
+            found.log.epoch if found.log else 0,
+            *(header.epoch for header in found.headers.values()),
+        ),
         current=chosen.current,
         previous=chosen.previous,
         milestones=base.milestones if base else (),
         owner=owner,
         log=None if log is None else log.end,
+        notes=None if note is None else (*(base.notes if base else ()), note),
     )
     if after is not None:
         after.attempt = following.operations[-1]
@@ -334,21 +373,28 @@ def _bind(
         # A save prunes, an opening does not; but who opens for ever without saving must not fill
         # the directory. Durable since S7's fsync, so the same holds as in S9.
         warnings = prune_revisions(scope, storage, claimed).warnings
-    current = chosen.current
-    body = None if current is None else found.bodies[current.sequence]
+    body = None if found.base is None else found.bodies[found.base.sequence]
     return Lease(
         scope=scope,
         storage=storage,
         owner=owner,
         manifest=claimed,
-        current=None if current is None else found.headers[current.sequence],
-        previous=None if chosen.previous is None else found.headers[chosen.previous.sequence],
+        current=_standing(chosen.current, found),
+        previous=_standing(chosen.previous, found),
         fingerprints=() if body is None else tuple(body.checkpoint.fingerprints),
         chosen=chosen,
+        base=found.base,
         body=body,
         log=log,
         notices=chosen.notices + (log.notices if log is not None else ()) + warnings,
     )
+
+
+def _standing(entry: Entry | None, found: Survey) -> Standing | None:
+    if entry is None:
+        return None
+    header = found.headers.get(entry.sequence)
+    return Standing(entry.sequence, entry.digest, "" if header is None else header.sha256)
 
 
 def _finish(scope: Scope, storage: OwnedStorage, chosen: Selection, newest: Manifest) -> None:

@@ -118,7 +118,6 @@ class LogReading:
         anchors: Iterable[LogAnchor] = (),
         since: int = 1,
         floor: LogAnchor | None = None,
-        accept_end: LogAnchor | None = None,
     ) -> LogFound:
         """Find the log and verify it from the segment of event ``since`` on (R2, R4).
 
@@ -128,7 +127,6 @@ class LogReading:
             since: The first event that the caller needs; what lies before its segment is not
                 read.
             floor: Where the kept log begins, if it was cut.
-            accept_end: Where the log ends in spite of what follows, by an operator's decision.
 
         Raises:
             RollbackDetectedError: The log is older than an anchor.
@@ -153,13 +151,14 @@ class LogReading:
             if link.before != end:
                 raise ForkDetectedError(f"{link.name} names another end of {end.segment}")
             _check_anchors(marks, end)
-            end, torn = self._verify(link, marks, attested=attested, accept_end=accept_end)
+            end, torn = self._verify(link, marks, attested=attested)
             size_bytes += end.offset
         if end.count < attested:
             raise RollbackDetectedError(
                 f"The log ends at event {end.count}; event {attested} was acknowledged"
             )
-        self._check_skipped(skipped, end)
+        if not self._ends_at_damage:
+            self._check_skipped(skipped, end)
         return LogFound(
             end=end,
             links=tuple(links),
@@ -207,6 +206,11 @@ class LogReading:
             pass
         return walk.end, walk.bad
 
+    @property
+    def _ends_at_damage(self) -> bool:
+        """Whether a person decided that the log ends where its last segment is damaged."""
+        return "log-end" in self.scope.waived
+
     def _segments(self) -> list[str]:
         """The names of all segments, by epoch, then first sequence; never by their text."""
         parsed = [(names.parse(name), name) for name in self.storage.list(SEGMENTS)]
@@ -235,9 +239,8 @@ class LogReading:
         stop = len(data.rstrip(b"\0"))
         if stop == 0 and data:
             return
-        text = data.split(b"\n", 1)[0].rstrip(b"\0")
         try:
-            event.authenticate(text, keys=self.keys, name=name)
+            event.authenticate(segment.first_text(data), keys=self.keys, name=name)
             authentic = True
         except LastgoodError:
             authentic = False
@@ -264,36 +267,35 @@ class LogReading:
         return links
 
     def _verify(
-        self,
-        link: Link,
-        marks: dict[int, LogAnchor],
-        *,
-        attested: int,
-        accept_end: LogAnchor | None,
+        self, link: Link, marks: dict[int, LogAnchor], *, attested: int
     ) -> tuple[LogAnchor, Torn | None]:
         """Verify one segment, and the anchors that lie in it; returns where it ends."""
         data = self._read(link.name)
-        until, is_last = link.until, link.until is None
-        if is_last and accept_end is not None and accept_end.segment == link.name:
-            until = accept_end.offset
+        is_last = link.until is None
         begin = segment.begin_of(link.name, link.before)
-        walk = Walk(data, begin=begin, keys=self.keys, until=until)
+        walk = Walk(data, begin=begin, keys=self.keys, until=link.until)
         kind = ""
         for line in walk:
             kind = line.event.type
             _check_anchors(marks, walk.end)
-        if walk.bad is not None:
-            bad, stop = walk.bad, walk.stop
-            torn = self._judge(data, bad, link.name, stop, is_newest=is_last, attested=attested)
-            return walk.end, torn
-        if until is None and data[-1:] != b"\0" and kind != event.CLOSED:
-            raise DamagedError(
-                "it was shortened: an open segment ends in reserved bytes, a closed one in the "
-                "line that closes it",
-                name=link.name,
-                offset=len(data),
-            )
-        return walk.end, None
+        torn = None
+        try:
+            if walk.bad is not None:
+                bad, stop = walk.bad, walk.stop
+                torn = self._judge(data, bad, link.name, stop, is_newest=is_last, attested=attested)
+            elif is_last and data[-1:] != b"\0" and kind != event.CLOSED:
+                raise DamagedError(
+                    "it was shortened: an open segment ends in reserved bytes, a closed one in "
+                    "the line that closes it",
+                    name=link.name,
+                    offset=len(data),
+                    do=tail.ACCEPT if walk.end.count >= attested else None,
+                )
+        except DamagedError:
+            if not self._ends_at_damage or not is_last or walk.end.count < attested:
+                raise
+            torn = Torn(link.name, walk.end.offset, walk.stop - walk.end.offset, walk.end.count + 1)
+        return walk.end, torn
 
     def _judge(
         self, data: bytes, bad: BadLine, name: str, stop: int, *, is_newest: bool, attested: int
@@ -310,9 +312,11 @@ class LogReading:
         )
 
     def _check_skipped(self, skipped: Iterable[str], end: LogAnchor) -> None:
-        """An owner that opens a segment stands at the log's end."""
+        """An owner that opens a segment stands at the log's end, or before what failed there."""
         for name in skipped:
-            if segment.parse(name).number != end.count + 1:
+            # Crash before that owner's first append: an event whose append had failed, so that
+            # it was begun without it, may be whole in the segment before, and counts again.
+            if segment.parse(name).number > end.count + 1:
                 raise LogGapError(f"the log ends at event {end.count}", name=name)
 
     def _strays(self, named: list[str], links: list[Link], skipped: list[str]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from lastgood.formats.limits import Limits
 from lastgood.formats.store import StoreRecord
 from lastgood.keyring import STORE_DIRECTORY, Keyring
 from lastgood.reading import Scope
+from lastgood.rules.selection import Waiver
 from lastgood.storage.interface import StorageRoot
 from lastgood.storage.memory import MemoryRoot
 from lastgood.storage.mounts import NetworkFileSystem
@@ -82,8 +83,10 @@ class Place:
         if not self.is_lent:
             self.root.close()
 
-    def scope(self, session: str, *, schemas: Collection[int] | None) -> Scope:
-        """What is fixed of one session here.
+    def scope(
+        self, session: str, *, schemas: Collection[int] | None, waived: Collection[Waiver] = ()
+    ) -> Scope:
+        """What is fixed of one session here; ``waived`` is what the caller passes over.
 
         Raises:
             InvalidIdError: ``session`` is not a session id.
@@ -96,6 +99,7 @@ class Place:
             sealer=self.keyring.sealer(names.directory(checked), store_id=self.store_id),
             limits=self.limits,
             schemas=schemas,
+            waived=waived,
         )
 
 

@@ -28,7 +28,7 @@ from lastgood.formats.manifest import Entry, Manifest
 from lastgood.formats.names import Kind
 from lastgood.formats.session import SessionRecord
 from lastgood.keyring import STORE_DIRECTORY, Keyring
-from lastgood.rules.selection import Evidence
+from lastgood.rules.selection import Evidence, Waiver
 from lastgood.storage.interface import Storage
 
 _Record = TypeVar("_Record")
@@ -47,6 +47,7 @@ class Scope:
         sealer: The session's keys, derived once.
         limits: The reader's.
         schemas: Schema versions whose state will be believed; None: no state will be.
+        waived: What the caller decided to pass over.
     """
 
     keyring: Keyring
@@ -55,6 +56,7 @@ class Scope:
     sealer: seal.Sealer
     limits: Limits
     schemas: Collection[int] | None = None
+    waived: Collection[Waiver] = ()
 
     @property
     def directory(self) -> str:
@@ -111,6 +113,7 @@ class Reading:
             temporaries=tuple(n for n, p in listed.items() if p.kind is Kind.TEMPORARY),
             log_epoch=max((p.epoch for p in listed.values() if p.kind is Kind.SEGMENT), default=0),
             schemas=self.scope.schemas,
+            waived=self.scope.waived,
         )
 
     def session_record(self) -> SessionRecord | LastgoodError | None:
@@ -222,7 +225,7 @@ class Reading:
             found = headers[sequence] = self.checkpoint_header(sequence)
             if isinstance(found, LastgoodError):
                 break  # Selection stops here; a thousand planted names cost no more than one (T8).
-            if found is not None and found.epoch == newest.epoch:
+            if found is not None and found.epoch >= newest.epoch:
                 _keep(sequence, self.checkpoint(sequence), verified, headers)
         return verified, headers
 

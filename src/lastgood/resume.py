@@ -28,7 +28,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 from lastgood.claim import Owner
 from lastgood.errors import LastgoodError, StateError
 from lastgood.event_log import EventLog
-from lastgood.formats import event
+from lastgood.formats import event, names
 from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.canonical import JSON
 from lastgood.formats.checkpoint import Body
@@ -38,6 +38,7 @@ from lastgood.lease import Lease, take
 from lastgood.log_reading import LogFound, LogReading
 from lastgood.reading import Reading, Scope
 from lastgood.reduction import Reduction
+from lastgood.rules.selection import REBUILD_APPROVED
 from lastgood.rules.tail import Torn
 from lastgood.storage.interface import OwnedStorage
 
@@ -164,7 +165,7 @@ def resume(
         # R8
         log = EventLog(lease)
         found = _found(lease, reduction, going)
-        log.append(_decisions(found, reduction, retaken=after is not None))
+        log.append(_decisions(found, reduction, retaken=after is not None) + _rebuilding(lease))
     except BaseException:
         lease.over = True
         raise
@@ -204,7 +205,7 @@ def follow(lease: Lease, reduction: Reduction[S], end: LogAnchor) -> Going[S]:
     """
     reading = Reading(lease.scope, lease.storage)
     body: Body | None = None
-    current = lease.manifest.current
+    current = lease.sound
     if current is not None:
         stored = reading.checkpoint(current.sequence)
         if isinstance(stored, LastgoodError):
@@ -221,8 +222,7 @@ def _replay(lease: Lease, reduction: Reduction[S], body: Body | None, found: Log
     if body is None:
         going, after = Going(reduction.first(), []), 0
     else:
-        name = "" if lease.chosen.current is None else lease.chosen.current.name
-        state = reduction.restore(body.checkpoint, name=name)
+        state = reduction.restore(body.checkpoint, name=names.checkpoint(body.checkpoint.sequence))
         going = Going(state, [Fingerprint(text) for text in body.checkpoint.fingerprints])
         after = body.checkpoint.sequence
     for line in LogReading(lease.scope, lease.storage).replay(found, after=after):
@@ -241,7 +241,7 @@ def _program_check(reduction: Reduction[Any]) -> Callable[[SessionRecord], None]
 
 def _found(lease: Lease, reduction: Reduction[S], going: Going[S]) -> Resumed[S]:
     log = LogFound() if lease.log is None else lease.log
-    current = lease.chosen.current
+    current = lease.base
     version = None if lease.body is None else lease.body.checkpoint.schema_version
     return Resumed(
         session=lease.scope.session,
@@ -256,6 +256,22 @@ def _found(lease: Lease, reduction: Reduction[S], going: Going[S]) -> Resumed[S]
         torn=log.torn,
         notices=lease.notices,
     )
+
+
+def _rebuilding(lease: Lease) -> list[tuple[str, JSON]]:
+    """What the log says of a rebuild that a person approved; a save consumes the approval."""
+    if lease.chosen.damage is None:
+        return []
+    note = next(note for note in lease.manifest.notes if note.type == REBUILD_APPROVED)
+    damaged = lease.chosen.current
+    details = {
+        "repair": "rebuild-from-log",
+        "actor": note.actor,
+        "reason": note.reason,
+        "damaged": None if damaged is None else damaged.sequence,
+        "from": 0 if lease.base is None else lease.base.sequence,
+    }
+    return [(event.REPAIRED, details)]
 
 
 def _decisions(

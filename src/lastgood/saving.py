@@ -43,9 +43,9 @@ from lastgood.formats import names
 from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.checkpoint import Checkpoint, CheckpointHeader
 from lastgood.formats.limits import Limits
-from lastgood.formats.manifest import MAX_LABEL_CHARS, Entry, Manifest, Milestone
+from lastgood.formats.manifest import MAX_LABEL_CHARS, Entry, Manifest, Milestone, Note
 from lastgood.formats.seal import Digest, digest_of
-from lastgood.lease import Lease
+from lastgood.lease import Lease, Standing
 from lastgood.pruning import prune
 from lastgood.reading import Reading, verify_checkpoint
 from lastgood.rules.retention import Retention
@@ -141,7 +141,13 @@ def snapshot(
     )
 
 
-def save(lease: Lease, snap: Snapshot, *, retention: Retention) -> SaveReceipt:
+def save(
+    lease: Lease,
+    snap: Snapshot,
+    *,
+    retention: Retention,
+    notes: tuple[Note, ...] | None = None,
+) -> SaveReceipt:
     """Make a snapshot the current checkpoint; ``CheckpointStore.save`` says what holds.
 
     S2 was before: nothing is waited for until the snapshot is taken.
@@ -176,7 +182,7 @@ def save(lease: Lease, snap: Snapshot, *, retention: Retention) -> SaveReceipt:
             raise DamagedError("it is not what was written", name=names.checkpoint(sequence))
         # S6, S7
         entry = Entry(sequence, digest, snap.schema_version, header.length)
-        lease.advance(entry, _milestones(lease, snap, entry), log=snap.log)
+        lease.advance(entry, _milestones(lease, snap, entry), log=snap.log, notes=notes)
     except ConflictError:
         winner = lease.resolve_lost_claim(digest)
         return _adopted(lease, snap, digest, winner)
@@ -187,7 +193,8 @@ def save(lease: Lease, snap: Snapshot, *, retention: Retention) -> SaveReceipt:
             f"Sequence {sequence} was written and could not be made current ({error.code})",
             errno=error.errno if isinstance(error, StorageError) else 0,
         ) from error
-    lease.previous, lease.current = lease.current, header
+    lease.previous = lease.current
+    lease.current = Standing(header.sequence, header.digest, header.sha256)
     lease.fingerprints = tuple(snap.checkpoint.fingerprints)
     lease.over = False
     # S8: no witness yet.

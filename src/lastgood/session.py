@@ -38,19 +38,25 @@ from lastgood.formats.checkpoint import Checkpoint
 from lastgood.formats.event import check_event_type
 from lastgood.formats.fields import check_type
 from lastgood.formats.fingerprint import fingerprint, fingerprints
+from lastgood.formats.manifest import Note
 from lastgood.handle import SharedHandle
+from lastgood.mending import consumed
 from lastgood.place import Place
 from lastgood.reading import Scope
 from lastgood.reduction import Reduction
 from lastgood.resume import Determinism, Going, Opened, Resumed, follow, resume
 from lastgood.rules.cadence import CheckpointPolicy, is_due
 from lastgood.rules.retention import Retention
+from lastgood.rules.selection import Waiver
 from lastgood.saving import SaveReceipt
 
 S = TypeVar("S")
 
 _LOG: Final = logging.getLogger("lastgood")
 _FINGERPRINTS_A_LINE: Final = 1_000
+
+APPROVED: Final[tuple[Waiver, ...]] = ("approved-damage",)
+"""What a session passes over: a damaged checkpoint that a person approved to be rebuilt."""
 
 
 class Session(Generic[S]):
@@ -102,6 +108,9 @@ class Session(Generic[S]):
             opened = self._resume(after=None)
             self._take_over(opened)
             self._found = opened.found
+            if opened.lease.chosen.damage is not None:
+                # An approved rebuild: the new checkpoint consumes the approval.
+                self._save((), None, notes=consumed(opened.lease))
         except BaseException:
             self._storage.close()
             raise
@@ -328,7 +337,13 @@ class Session(Generic[S]):
                 before.lease.fenced = True
                 raise
 
-    def _save(self, given: Sequence[str], milestone: str | None) -> SaveReceipt:
+    def _save(
+        self,
+        given: Sequence[str],
+        milestone: str | None,
+        *,
+        notes: tuple[Note, ...] | None = None,
+    ) -> SaveReceipt:
         """S1 to S9; *saving* is held."""
         new = fingerprints(given)
         if self._is_over:
@@ -355,7 +370,7 @@ class Session(Generic[S]):
                 log=end,
             )
             written = self._log.written_bytes
-        receipt = saving.save(lease, snap, retention=self._retention)
+        receipt = saving.save(lease, snap, retention=self._retention, notes=notes)
         self._saved_at = (end.count, self._now_s(), written)
         return receipt
 

@@ -26,7 +26,7 @@ from lastgood.resume import Determinism, Resumed
 from lastgood.rules.cadence import CheckpointPolicy
 from lastgood.rules.migration import Migration
 from lastgood.rules.retention import Retention
-from lastgood.session import Session
+from lastgood.session import APPROVED, Session
 from lastgood.storage.interface import Storage, StorageRoot
 from lastgood.storage.mounts import NetworkFileSystem
 from lastgood.survey import session_directories
@@ -172,7 +172,7 @@ class Store:
             raise UsageError("on_resume is a function of what was found")
         opened = Session(
             self._place,
-            self._place.scope(session, schemas=reduction.chain.readable),
+            self._place.scope(session, schemas=reduction.chain.readable, waived=APPROVED),
             owner=Owner(
                 program=reduction.program,
                 writer=WRITER,

@@ -27,7 +27,7 @@ from lastgood.formats import names, seal, session, store
 from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.checkpoint import Body, CheckpointHeader
 from lastgood.formats.limits import Limits
-from lastgood.formats.manifest import Manifest
+from lastgood.formats.manifest import Entry, Manifest
 from lastgood.formats.session import SessionRecord
 from lastgood.formats.store import StoreRecord
 from lastgood.keyring import STORE_DIRECTORY, Keyring
@@ -55,6 +55,8 @@ class Survey:
         session: ``session.json``; None in a new session that has none yet.
         headers: Of the checkpoints that were read, by sequence.
         bodies: Payloads of those that were read whole, by sequence.
+        base: The checkpoint to start from: the current one, or, if its damage is waived, the
+            newest kept one that verifies; None: from the beginning.
         log: The event log, verified from the older generation's segment on; None in a session
             of checkpoints only.
     """
@@ -63,6 +65,7 @@ class Survey:
     session: SessionRecord | None
     headers: dict[int, CheckpointHeader]
     bodies: dict[int, Body]
+    base: Entry | None = None
     log: LogFound | None = None
 
 
@@ -180,7 +183,12 @@ def _kids_of_sessions(root: StorageRoot) -> set[str | None]:
 
 
 def read_log(
-    reading: Reading, record: SessionRecord | None, chosen: Selection, *, whole: bool = False
+    reading: Reading,
+    record: SessionRecord | None,
+    chosen: Selection,
+    *,
+    base: Entry | None,
+    whole: bool = False,
 ) -> LogFound | None:
     """Find the log, and bind it to what was chosen (R2, R4); None without a log.
 
@@ -190,6 +198,7 @@ def read_log(
         reading: The reading that the verdict came from.
         record: ``session.json``.
         chosen: The verdict.
+        base: The checkpoint to start from.
         whole: Verify all of it, not only from the older generation's segment on.
 
     Raises:
@@ -203,13 +212,32 @@ def read_log(
         return log.find()
     anchors = [_anchor_of_claim(chosen.manifest)]
     since = 1
-    if chosen.current is not None and chosen.current.sequence in reading.bodies:
-        at = reading.bodies[chosen.current.sequence].log
-        if at is None or at.count != chosen.current.sequence:
-            raise DamagedError("it names no place in the event log", name=chosen.current.name)
+    if base is not None:
+        at = reading.bodies[base.sequence].log
+        if at is None or at.count != base.sequence:
+            raise DamagedError("it names no place in the event log", name=base.name)
         anchors.append(at)
-        since = (chosen.previous or chosen.current).sequence
-    return log.find(anchors=anchors, since=1 if whole else since, floor=chosen.manifest.floor)
+        older = chosen.previous if base == chosen.current else None
+        since = (older or base).sequence
+    return log.find(
+        anchors=anchors,
+        since=1 if whole else since,
+        floor=chosen.manifest.floor,
+    )
+
+
+def base_of(reading: Reading, chosen: Selection) -> Entry | None:
+    """The newest kept checkpoint to start from: the current one, unless its damage is waived."""
+    if chosen.damage is None:
+        return chosen.current
+    older = sorted(chosen.kept(), key=lambda entry: entry.sequence, reverse=True)
+    for entry in older:
+        if entry == chosen.current:
+            continue
+        found = reading.checkpoint(entry.sequence)
+        if isinstance(found, tuple) and found[1] == entry:
+            return entry
+    return None
 
 
 def _anchor_of_claim(newest: Manifest) -> LogAnchor:
@@ -224,7 +252,8 @@ def _attempt(reading: Reading) -> Attempt[Survey]:
         evidence = reading.evidence()
         verdict = selection.select(evidence)
         record = evidence.session if isinstance(evidence.session, SessionRecord) else None
-        log = read_log(reading, record, verdict)
+        base = base_of(reading, verdict)
+        log = read_log(reading, record, verdict, base=base)
     except LastgoodError as error:
         return Attempt(error, is_plain=False, trace=reading.trace)
     found = Survey(
@@ -232,9 +261,10 @@ def _attempt(reading: Reading) -> Attempt[Survey]:
         session=record,
         headers={s: h for s, h in evidence.headers.items() if isinstance(h, CheckpointHeader)},
         bodies=reading.bodies,
+        base=base,
         log=log,
     )
-    settled = verdict.is_settled and (log is None or log.is_settled)
+    settled = verdict.is_settled and verdict.damage is None and (log is None or log.is_settled)
     # A name that went while it was read may have been a newer checkpoint's (G4).
     plain = verdict.current is not None and settled and not reading.lost_names
     return Attempt(found, plain, reading.trace)

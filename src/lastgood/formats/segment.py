@@ -125,7 +125,7 @@ class Walk:
         while self.end.offset < self._stop:
             start = self.end.offset
             feed = self._data.find(b"\n", start, self._stop)
-            # The sector of a last line feed may be the one that never arrived.
+            # The sector of a last line feed may be the one that never arrived: it reads as zeros.
             text = self._data[start : self._stop if feed < 0 else feed]
             authentic = False
             try:
@@ -133,6 +133,8 @@ class Walk:
                 authentic = True
                 found = event.read_body(body, name=self.end.segment)
                 self._check(found, mac)
+                if feed < 0 and self._data[self._stop : self._stop + 1] != b"\0":
+                    raise DamagedError("its line feed was cut off", name=self.end.segment)
             except LastgoodError as problem:
                 self.bad = BadLine(start, self.end.count + 1, problem, authentic)
                 return
@@ -157,6 +159,12 @@ class Walk:
         )
 
 
+def first_text(data: bytes) -> bytes:
+    """The bytes of a segment's first line, without its line feed."""
+    feed = data.find(b"\n")
+    return data.rstrip(b"\0") if feed < 0 else data[:feed]
+
+
 def read_first(data: bytes, *, name: str, keys: EventKeys) -> LogAnchor:
     """The log's end before this segment, as its first line says.
 
@@ -165,8 +173,7 @@ def read_first(data: bytes, *, name: str, keys: EventKeys) -> LogAnchor:
         SplicedError: It is of another segment, or no first line.
         UnknownFormatError: It was written by another release.
     """
-    text = data.split(b"\n", 1)[0].rstrip(b"\0")
-    line = event.decode(text, keys=keys, name=name)
+    line = event.decode(first_text(data), keys=keys, name=name)
     parsed, found = parse(name), line.event
     if found.type != event.SEGMENT or (found.sequence, found.epoch) != (
         parsed.number,

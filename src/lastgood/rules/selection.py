@@ -22,6 +22,10 @@ What must hold, in this order; each part of ``select`` carries its number:
  9. The witness, where there is one, does not remember anything newer or different.
 10. The schema of what was chosen is known.
 
+An operator's decision can let 5, a damaged current checkpoint in 6, and newer epochs in 7 and 8
+pass: ``Evidence.waived``. A damaged current checkpoint passes, too, where the newest revision
+holds a sealed approval to rebuild it, and the caller has what it takes to.
+
 Order is numeric. Never the clock, mtime, order of a listing or of text.
 """
 
@@ -38,6 +42,7 @@ from lastgood.errors import (
     PolicyError,
     RollbackDetectedError,
     SplicedError,
+    UnknownFormatError,
     UnknownSchemaError,
 )
 from lastgood.formats import names
@@ -48,6 +53,18 @@ from lastgood.formats.session import SessionRecord
 
 _Record = TypeVar("_Record")
 
+Waiver = Literal["approved-damage", "damage", "revision-before", "newer-epoch", "log-end"]
+"""What a caller may decide to pass over: a damaged current checkpoint that the newest revision
+approves to rebuild, or any; a bad revision before the newest; checkpoints or a log of a newer
+epoch than the newest revision that is left; a damaged end of the log above every anchor."""
+
+REBUILD_APPROVED: Final = "rebuild-approved"
+"""Type of the note by which a person approves that the current checkpoint is rebuilt; its data is
+that checkpoint's digest."""
+
+_FROM_NUMBERS: Final = (
+    "Go on from the newest that verifies with: lastgood repair SESSION --pointer --reason TEXT"
+)
 MISSING: Final = "it is missing, and the newest manifest names it"
 
 
@@ -87,6 +104,7 @@ class Evidence:
         log_epoch: Highest epoch in a segment's name or line; 0 without a log.
         witness: None where no witness is configured.
         schemas: Schema versions that the caller knows; None: any, it will not believe the state.
+        waived: What the caller decided to pass over.
     """
 
     session: SessionRecord | LastgoodError | None
@@ -100,6 +118,12 @@ class Evidence:
     log_epoch: int = 0
     witness: Witness | None = None
     schemas: Collection[int] | None = None
+    waived: Collection[Waiver] = ()
+
+    @property
+    def has_log(self) -> bool:
+        """Whether the session has an event log."""
+        return isinstance(self.session, SessionRecord) and self.session.log is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +139,7 @@ class Selection:
         pointer_behind: How many revisions the pointer is behind; 0 is the rule.
         leftovers: Names of authentic or unpublished files that lineage does not name.
         notices: What a person should know.
+        damage: Why ``current`` cannot be read, where the caller waived that; else None.
     """
 
     manifest: Manifest | None
@@ -125,6 +150,7 @@ class Selection:
     pointer_behind: int = 0
     leftovers: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    damage: LastgoodError | None = None
 
     @property
     def is_settled(self) -> bool:
@@ -155,16 +181,24 @@ def select(evidence: Evidence) -> Selection:
     # 1, 2
     if not _has_session(evidence):
         return Selection(manifest=None, current=None, notices=_compare_mark(evidence, None, None))
-    # 3, 4
-    newest, number_missing, pointer_behind = _newest_revision(evidence)
-    # 5
-    _check_revision_before(evidence, newest)
+    try:
+        # 3, 4
+        newest, number_missing, pointer_behind = _newest_revision(evidence)
+        # 5
+        if "revision-before" not in evidence.waived:
+            _check_revision_before(evidence, newest)
+    except (DamagedError, UnknownFormatError, ForkDetectedError) as error:
+        if any(isinstance(m, Manifest) for m in (evidence.pointer, *evidence.manifests.values())):
+            error.do = _FROM_NUMBERS
+        raise
     # 6
-    _check_named(evidence, newest)
+    damage = _check_current(evidence, newest)
+    if damage is None:
+        _check_previous(evidence, newest)
     # 7
     rolled, fenced = _newer(evidence, newest)
     # 8
-    if evidence.log_epoch > newest.epoch:
+    if evidence.log_epoch > newest.epoch and "newer-epoch" not in evidence.waived:
         raise RollbackDetectedError(
             f"The log was written in epoch {evidence.log_epoch}, the newest manifest in "
             f"{newest.epoch}: the manifests are older than the log"
@@ -174,7 +208,8 @@ def select(evidence: Evidence) -> Selection:
     # 9
     notices = _compare_mark(evidence, newest, current)
     # 10
-    _check_schema(evidence, current)
+    if rolled or damage is None:
+        _check_schema(evidence, current)
     if pointer_behind > 1:
         notices += (f"The pointer is {pointer_behind} revisions behind; the numbers decide",)
     return Selection(
@@ -186,6 +221,7 @@ def select(evidence: Evidence) -> Selection:
         pointer_behind=pointer_behind,
         leftovers=(*fenced, *_leftovers(evidence, newest)),
         notices=notices,
+        damage=None if rolled else damage,
     )
 
 
@@ -253,15 +289,48 @@ def _check_revision_before(evidence: Evidence, newest: Manifest) -> None:
         )
 
 
-def _check_named(evidence: Evidence, newest: Manifest) -> None:
-    """Rule 6."""
-    current, previous = newest.current, newest.previous
-    if current is not None:
+def _check_current(evidence: Evidence, newest: Manifest) -> LastgoodError | None:
+    """Rule 6 for the current checkpoint; its damage, where that is waived."""
+    current = newest.current
+    if current is None:
+        return None
+    try:
         _check_exists(evidence, current)
         if _sound(evidence.verified[current.sequence]) != current:
             raise ForkDetectedError(
                 f"{current.name} is intact, but not the one that revision {newest.revision} names"
             )
+    except (DamagedError, UnknownFormatError, ForkDetectedError) as error:
+        if "damage" in evidence.waived:
+            return error
+        if "approved-damage" in evidence.waived and is_approved(newest):
+            return error
+        error.do = _mending(evidence, newest)
+        raise
+    return None
+
+
+def is_approved(newest: Manifest) -> bool:
+    """Whether ``newest`` holds an approval to rebuild the very checkpoint that it names."""
+    current = newest.current
+    return current is not None and any(
+        note.type == REBUILD_APPROVED and note.data == current.digest for note in newest.notes
+    )
+
+
+def _mending(evidence: Evidence, newest: Manifest) -> str:
+    """The one command that goes on when the current checkpoint cannot be believed."""
+    how = "--rebuild-from-log --program MODULE:OBJECT"
+    if not evidence.has_log:
+        if newest.previous is None:
+            return "Look at every finding with: lastgood verify SESSION"
+        how = f"--accept-older --sequence {newest.previous.sequence}"
+    return f"Go on from what verifies with: lastgood repair SESSION {how} --reason TEXT"
+
+
+def _check_previous(evidence: Evidence, newest: Manifest) -> None:
+    """Rule 6 for the previous generation."""
+    previous = newest.previous
     if previous is not None:
         _check_exists(evidence, previous)
         if _sound(evidence.headers[previous.sequence]).digest != previous.digest:
@@ -284,7 +353,7 @@ def _newer(evidence: Evidence, newest: Manifest) -> tuple[Entry | None, tuple[st
         if sequence <= above:
             continue
         header = _sound(evidence.headers[sequence])
-        if header.epoch > newest.epoch:
+        if header.epoch > newest.epoch and "newer-epoch" not in evidence.waived:
             raise RollbackDetectedError(
                 f"{names.checkpoint(sequence)} was written in epoch {header.epoch}, the newest "
                 f"manifest in {newest.epoch}: the manifests are older than the checkpoints"

@@ -9,10 +9,11 @@ line that does not verify and chain to the end of the data, is a torn tail only 
  2. It lies in the newest segment with a whole first line, or is the first line of a newer one.
  3. That segment still ends in a NUL: a crash does not shorten it.
  4. Its first event is above every anchor: what an anchor names was acknowledged.
- 5. It is unterminated, or holds a NUL: a sector that never arrived. A line that is bad,
-    whole and terminated was changed (C1-09).
+ 5. Its first line is unterminated, or holds a NUL: a sector that never arrived. A line that
+    is bad, whole and terminated was changed (C1-09), whatever a crash did behind it.
  6. No line that verifies anywhere in it says that its first event was synced. Such lines are
-    looked for at every occurrence of a line's beginning, not only after line feeds.
+    looked for at every occurrence of a line's beginning, not only after line feeds. Where
+    that would cost too much (T8), only where a crash leaves them: behind a line feed or a NUL.
 
 Otherwise it is damage in acknowledged data, and stops. Torn bytes are never parsed, moved or
 overwritten; the next append opens a new segment.
@@ -20,6 +21,7 @@ overwritten; the next append opens a new segment.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,8 +30,15 @@ from lastgood.formats import event
 from lastgood.formats.event import BEGINNING, EventKeys
 from lastgood.formats.segment import BadLine
 
+ACCEPT: Final = (
+    "Go on with the events before it, and keep its bytes, with: lastgood repair SESSION --tail "
+    "--reason TEXT"
+)
+"""What to do about a damaged end; only above every anchor."""
+
 _LARGEST_FACTOR: Final = 16
 _LEAST_BYTES: Final = 1024 * 1024
+_END: Final = re.compile(rb"[\n\0]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +100,14 @@ def judge(
         DamagedError: It is damage; names file, line, offset and what follows.
         LastgoodError: The line verifies and does not continue the log.
     """
-    # 1
-    if bad.is_authentic:
-        raise _placed(bad.problem, data, bad, segment)
+    problem = bad.problem
+    # 1; and a key that may not verify is no damage
+    if bad.is_authentic or not isinstance(problem, DamagedError):
+        raise _placed(problem, data, bad, segment)
     region = data[bad.offset : stop]
     behind = _behind(region, keys=keys, segment=segment)
-    cut = not region.endswith(b"\n") or b"\0" in region
+    feed = region.find(b"\n")
+    cut = feed < 0 or b"\0" in region[:feed]
     # 2, 3, 4, 5, 6
     if (
         is_newest
@@ -106,13 +117,13 @@ def judge(
         and behind.highest_synced < bad.sequence
     ):
         return Torn(segment, bad.offset, len(region), bad.sequence)
-    what = bad.problem.what if isinstance(bad.problem, DamagedError) else bad.problem.happened
     raise DamagedError(
-        f"{what}; it should be event {bad.sequence}, and {behind.records} further records in "
-        f"{len(region)} bytes follow",
+        f"{problem.what}; it should be event {bad.sequence}, and {behind.records} further records "
+        f"in {len(region)} bytes follow",
         name=segment,
         line=_line(data, bad.offset),
         offset=bad.offset,
+        do=ACCEPT if is_newest and bad.sequence > attested else None,
     )
 
 
@@ -135,29 +146,28 @@ def _behind(region: bytes, *, keys: EventKeys, segment: str) -> _Behind:
     """Look for lines that verify, at every beginning of one.
 
     Raises:
-        DamagedError: Looking would cost far more than any region that a crash left (T8).
+        LastgoodError: One that verifies cannot be read: it may say that the region was synced.
     """
     records = synced = 0
     left_bytes = max(_LEAST_BYTES, _LARGEST_FACTOR * len(region))
     at = region.find(BEGINNING, 1)
     while at >= 0:
-        text = _text(region, at)
-        left_bytes -= len(text)
-        if left_bytes < 0:
-            raise DamagedError("its end holds too many beginnings of lines", name=segment)
+        text = b""
+        if left_bytes >= 0 or _END.match(region, at - 1):
+            text = _text(region, at)
+            left_bytes -= len(text)
         try:
             _, _, body = event.authenticate(text, keys=keys, name=segment)
-            found = event.read_body(body, name=segment)
-        except LastgoodError:
+        except DamagedError:
             at = region.find(BEGINNING, at + 1)
             continue
         records += 1
-        synced = max(synced, found.synced)
+        synced = max(synced, event.read_body(body, name=segment).synced)
         at = region.find(BEGINNING, at + len(text))
     return _Behind(records, synced)
 
 
 def _text(region: bytes, at: int) -> bytes:
-    """From ``at`` to the next byte that no line holds."""
-    ends = [end for end in (region.find(b"\n", at), region.find(b"\0", at)) if end >= 0]
-    return region[at : min(ends, default=len(region))]
+    """From ``at`` to the next byte that no line holds; looks no further (T8)."""
+    end = _END.search(region, at)
+    return region[at : end.start() if end else len(region)]
