@@ -32,12 +32,13 @@ from lastgood.formats.segment import Walk
 from lastgood.formats.session import SessionRecord
 from lastgood.log_reading import LogFound, LogReading
 from lastgood.reading import Reading, Scope, newest_of
-from lastgood.report import ASSURANCE as ASSURANCE
-from lastgood.report import LogSummary, Report, Role, Row
+from lastgood.report import ASSURANCE, LogSummary, Report, Role, Row
 from lastgood.rules import selection
 from lastgood.rules.selection import Evidence
 from lastgood.storage.interface import Storage
 from lastgood.survey import Attempt, until_settled
+
+__all__ = ["ASSURANCE", "LogSummary", "Report", "Role", "Row", "inspect"]
 
 _Found = TypeVar("_Found")
 

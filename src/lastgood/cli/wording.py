@@ -25,7 +25,8 @@ _BEYOND_ASCII: Final = re.compile(r"[^\x20-\x7e]+")
 _MAX_CELL_CHARS: Final = 1_000
 _MAX_TYPED_CHARS: Final = 200
 _COMMAND: Final = re.compile(
-    r"(?<=lastgood )(?:(?P<verb>verify|list|load) SESSION|(?P<whole>sessions))\b(?! --)"
+    r"(?<=lastgood )(?:(?:(?P<verb>verify|list|load) SESSION|(?P<whole>sessions))\b(?! --)"
+    r"|(?P<more>show|repair|migrate) SESSION\b)"
 )
 
 
@@ -74,7 +75,7 @@ def named(text: str, *, session: str | None, place: Sequence[str] = ()) -> str:
     """``text`` with its commands made such that, pasted, they do what is meant.
 
     Pasted without the ``place``, a command would look at the store that the environment names.
-    Commands that name both already are left alone.
+    Commands that name both already are left alone; some are followed by options of their own.
 
     Args:
         text: What is said.
@@ -89,7 +90,7 @@ def named(text: str, *, session: str | None, place: Sequence[str] = ()) -> str:
     def command(found: re.Match[str]) -> str:
         if found["whole"]:
             return found["whole"] + options
-        return f"{found['verb']}{options} {word}"
+        return f"{found['verb'] or found['more']}{options} {word}"
 
     return _COMMAND.sub(command, text)
 
