@@ -135,7 +135,7 @@ class LogReading:
             StorageError: It cannot be read.
         """
         named = self._segments()
-        marks = _by_count(anchors)
+        marks = _by_count(anchors if floor is None else (*anchors, floor))
         attested = max(marks, default=0)
         if not named:
             _refuse_missing(attested)
