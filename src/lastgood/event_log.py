@@ -192,6 +192,13 @@ class EventLog:
             self.lease.storage.finish(self._open)
             self._open = ""
 
+    def leave(self) -> None:
+        """Give back the last segment, whose valid length its successor names by now."""
+        if self._open:
+            with contextlib.suppress(LastgoodError):  # reserved bytes stay, which is legal
+                self.lease.storage.finish(self._open)
+            self._open = ""
+
     def _check(self) -> None:
         if self.over:
             raise StorageError(_OVER, do="Run the call again: it takes the session again")

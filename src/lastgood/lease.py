@@ -124,6 +124,8 @@ class Lease:
 
         Raises:
             FencedError: Not so; the lease is fenced for good.
+            DurabilityUnknownError: Not so, and a save of this handle is unfinished: taking the
+                session again tells whether anybody else owns it.
             StorageError: That cannot be known.
         """
         with self.mutex:  # a save of this very handle may be moving the pointer
@@ -132,7 +134,12 @@ class Lease:
                     raise FencedError("This handle lost the session to another owner")
                 self.storage.confirm_held()
                 self.storage.confirm_newest(self.manifest.revision)
-            except FencedError:
+            except FencedError as error:
+                if self.over and not self.fenced:
+                    # A save of this handle broke off: its own swap may be all that is there.
+                    raise DurabilityUnknownError("A save failed while events were written") from (
+                        error
+                    )
                 self.fenced = True
                 raise
 

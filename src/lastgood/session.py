@@ -329,10 +329,13 @@ class Session(Generic[S]):
             if not self._is_over:
                 return
             before = self._log
+            # Who is writing is acknowledged, or not, before the end is taken for the log's end.
+            before.flush()
             if before.lease.fenced:
                 raise FencedError("This handle lost the session to another owner")
             try:
                 self._take_over(self._resume(after=before))
+                before.leave()
             except FencedError:
                 before.lease.fenced = True
                 raise
