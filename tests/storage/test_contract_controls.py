@@ -6,7 +6,7 @@ promise must fail, also under ``python -O``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -15,9 +15,8 @@ from lastgood.errors import ConflictError, LastgoodError
 from lastgood.storage.interface import StorageRoot
 from lastgood.storage.memory import MemoryRoot, MemoryStorage
 from lastgood.testing import StorageContract
+from tests.storage.segment_plants import SEGMENT_PLANTS, Plant, set_method
 from tests.support.check import check
-
-Plant = Callable[[MemoryStorage], None]
 
 
 def _create_overwrites(session: MemoryStorage) -> None:
@@ -26,7 +25,7 @@ def _create_overwrites(session: MemoryStorage) -> None:
         real(name, data)
 
     real = session.create
-    _set(session, "create", create)
+    set_method(session, "create", create)
 
 
 def _create_of_the_same_is_silent(session: MemoryStorage) -> None:
@@ -37,22 +36,22 @@ def _create_of_the_same_is_silent(session: MemoryStorage) -> None:
             return
 
     real = session.create
-    _set(session, "create", create)
+    set_method(session, "create", create)
 
 
 def _create_drops_a_piece(session: MemoryStorage) -> None:
     real = session.create
-    _set(session, "create", lambda name, data: real(name, data[:1]))
+    set_method(session, "create", lambda name, data: real(name, data[:1]))
 
 
 def _create_takes_paths(session: MemoryStorage) -> None:
     real = session.create
-    _set(session, "create", lambda name, data: real(name.replace("/", "_") or "x", data))
+    set_method(session, "create", lambda name, data: real(name.replace("/", "_") or "x", data))
 
 
 def _read_is_unbounded(session: MemoryStorage) -> None:
     real = session.read
-    _set(session, "read", lambda name, *, max_bytes: real(name, max_bytes=1 << 30))
+    set_method(session, "read", lambda name, *, max_bytes: real(name, max_bytes=1 << 30))
 
 
 def _read_of_nothing_is_empty(session: MemoryStorage) -> None:
@@ -63,14 +62,14 @@ def _read_of_nothing_is_empty(session: MemoryStorage) -> None:
             return b""
 
     real = session.read
-    _set(session, "read", read)
+    set_method(session, "read", read)
 
 
 def _stream_in_one_piece(session: MemoryStorage) -> None:
     def stream(name: str, *, max_bytes: int) -> Iterator[bytes]:
         yield session.read(name, max_bytes=max_bytes)
 
-    _set(session, "stream", stream)
+    set_method(session, "stream", stream)
 
 
 def _delete_raises_for_nothing(session: MemoryStorage) -> None:
@@ -79,21 +78,23 @@ def _delete_raises_for_nothing(session: MemoryStorage) -> None:
         real(name)
 
     real = session.delete
-    _set(session, "delete", delete)
+    set_method(session, "delete", delete)
 
 
 def _delete_does_nothing(session: MemoryStorage) -> None:
-    _set(session, "delete", lambda name: None)
+    set_method(session, "delete", lambda name: None)
 
 
 def _list_hides_foreign_names(session: MemoryStorage) -> None:
     real = session.list
-    _set(session, "list", lambda prefix="": tuple(n for n in real(prefix) if "." not in n[:1]))
+    set_method(
+        session, "list", lambda prefix="": tuple(n for n in real(prefix) if "." not in n[:1])
+    )
 
 
 def _list_forgets_the_prefix(session: MemoryStorage) -> None:
     real = session.list
-    _set(session, "list", lambda prefix="": real())
+    set_method(session, "list", lambda prefix="": real())
 
 
 def _swap_ignores_its_base(session: MemoryStorage) -> None:
@@ -103,7 +104,7 @@ def _swap_ignores_its_base(session: MemoryStorage) -> None:
         return expected + 1
 
     real = session.swap
-    _set(session, "swap", swap)
+    set_method(session, "swap", swap)
 
 
 def _swap_compares_bytes(session: MemoryStorage) -> None:
@@ -118,7 +119,7 @@ def _swap_compares_bytes(session: MemoryStorage) -> None:
         return real(data, expected=expected)
 
     real = session.swap
-    _set(session, "swap", swap)
+    set_method(session, "swap", swap)
 
 
 def _swap_forgets_the_pointer(session: MemoryStorage) -> None:
@@ -126,15 +127,15 @@ def _swap_forgets_the_pointer(session: MemoryStorage) -> None:
         session.create(f"manifest-{expected + 1:06d}.json", data)
         return expected + 1
 
-    _set(session, "swap", swap)
+    set_method(session, "swap", swap)
 
 
 def _lock_excludes_nobody(session: MemoryStorage) -> None:
-    _set(session, "acquire", lambda *, timeout_s: None)
+    set_method(session, "acquire", lambda *, timeout_s: None)
 
 
 def _confirm_always_returns(session: MemoryStorage) -> None:
-    _set(session, "confirm_held", lambda: None)
+    set_method(session, "confirm_held", lambda: None)
 
 
 def _rewrite_replaces(session: MemoryStorage) -> None:
@@ -142,11 +143,11 @@ def _rewrite_replaces(session: MemoryStorage) -> None:
         session.delete(name)
         session.create(name, [data])
 
-    _set(session, "rewrite", rewrite)
+    set_method(session, "rewrite", rewrite)
 
 
 def _settle_does_nothing(session: MemoryStorage) -> None:
-    _set(session, "settle", lambda revision, *, number_missing, pointer_behind: None)
+    set_method(session, "settle", lambda revision, *, number_missing, pointer_behind: None)
 
 
 def _settle_sweeps_all_hidden_names(session: MemoryStorage) -> None:
@@ -156,7 +157,7 @@ def _settle_sweeps_all_hidden_names(session: MemoryStorage) -> None:
             session.delete(name)
 
     real = session.settle
-    _set(session, "settle", settle)
+    set_method(session, "settle", settle)
 
 
 def _archive_copies(session: MemoryStorage) -> None:
@@ -166,7 +167,7 @@ def _archive_copies(session: MemoryStorage) -> None:
         session.create(name, [data])
 
     real = session.archive
-    _set(session, "archive", archive)
+    set_method(session, "archive", archive)
 
 
 def _supersede_looks_at_nothing(session: MemoryStorage) -> None:
@@ -177,7 +178,7 @@ def _supersede_looks_at_nothing(session: MemoryStorage) -> None:
         real(name, data, fenced=held, as_name=as_name, revision=revision)
 
     real = session.supersede
-    _set(session, "supersede", supersede)
+    set_method(session, "supersede", supersede)
 
 
 def _supersede_ignores_newer_revisions(session: MemoryStorage) -> None:
@@ -187,11 +188,11 @@ def _supersede_ignores_newer_revisions(session: MemoryStorage) -> None:
         real(name, data, fenced=fenced, as_name=as_name, revision=10**9)
 
     real = session.supersede
-    _set(session, "supersede", supersede)
+    set_method(session, "supersede", supersede)
 
 
 def _close_changes_nothing(session: MemoryStorage) -> None:
-    _set(session, "close", lambda: None)
+    set_method(session, "close", lambda: None)
 
 
 PLANTS: dict[Plant, str] = {
@@ -220,6 +221,7 @@ PLANTS: dict[Plant, str] = {
         "test_a_fenced_record_is_superseded_only_if_it_is_still_that_one"
     ),
     _close_changes_nothing: "test_a_closed_handle_is_of_no_use",
+    **SEGMENT_PLANTS,
 }
 
 
@@ -242,10 +244,6 @@ def _contract_of(plant: Plant) -> StorageContract:
             return _PlantedRoot(plant)
 
     return Planted()
-
-
-def _set(session: MemoryStorage, name: str, method: Callable[..., object]) -> None:
-    setattr(session, name, method)
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__.strip("_"))

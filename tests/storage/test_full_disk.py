@@ -64,6 +64,7 @@ def test_a_full_disk_changes_nothing_and_leaves_no_temporary(tmp_path: Path) -> 
         """
         session = open_session(place)
         session.swap([b"1"], expected=0)
+        session.begin("events", size_bytes=9_000)
         for number in range(100):
             before = picture(place)
             try:
@@ -77,10 +78,16 @@ def test_a_full_disk_changes_nothing_and_leaves_no_temporary(tmp_path: Path) -> 
         check_equal(error.errno, errno.ENOSPC, "the errno")
         check_equal(picture(place), before, "the store")
         for work in (lambda: session.swap([bytes(6_000)], expected=1),
-                     lambda: session.create("checkpoint-000999.json", [bytes(6_000)])):
+                     lambda: session.create("checkpoint-000999.json", [bytes(6_000)]),
+                     lambda: session.begin("more-events", size_bytes=9_000)):
             check_equal(raised(work).errno, errno.ENOSPC, "the errno while it stays full")
             check_equal(picture(place), before, "the store while it stays full")
         check_equal(session.read("manifest.json", max_bytes=9), b"1", "a read while full")
+        session.confirm_newest(1)
+        for number in range(8):  # what was reserved is there
+            session.append("events", b"x" * 1_000)
+        session.finish("events")
+        check_equal(session.read("events", max_bytes=9_000), b"x" * 8_000, "events while full")
         session.delete("checkpoint-000001.json")
         session.delete("checkpoint-000002.json")
         session.create("checkpoint-000999.json", [bytes(6_000)])
@@ -107,7 +114,8 @@ def test_a_write_that_is_cut_in_the_middle_publishes_nothing(tmp_path: Path) -> 
         unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, unlimited[1]))
         for work in (lambda: session.create("name", [b"a" * 4_000, b"b" * 6_000]),
-                     lambda: session.swap([b"a" * 10_000], expected=0)):
+                     lambda: session.swap([b"a" * 10_000], expected=0),
+                     lambda: session.begin("events", size_bytes=10_000)):
             error = raised(work)
             check_equal(type(error), StorageError, str(error))
             check_equal(error.errno, errno.EFBIG, "the errno")

@@ -8,6 +8,9 @@ on the medium changes no metadata, so one fdatasync of the data is all that an a
     append   pwrite at the held position → fdatasync
     finish   ftruncate to what was appended → close
 
+The descriptor is opened by the temporary's name, where an error still is definite and leaves
+no segment behind; tools that list open files show that name, as deleted.
+
 After any error of an append the name is given up by its handle: the page cache may show
 bytes that the disk does not hold, and a second fdatasync would not tell (C6-04). What a kill
 leaves behind is nothing, a temporary, a segment of zeros, or a beginning of what was
