@@ -15,6 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 from lastgood.errors import (
     DomainInvariantError,
     LastgoodError,
+    MigrationError,
     ProgramMismatchError,
     ReducerError,
     StateError,
@@ -114,17 +115,21 @@ class Reduction(Generic[S]):
     def restore(self, checkpoint: Checkpoint, *, name: str) -> S:
         """The state of a checkpoint, brought up to this program's schema (R5).
 
+        It shares nothing with ``checkpoint``: a reducer may change it in place.
+
         Raises:
-            UnknownSchemaError, MigrationError: It cannot be.
-            DamagedError: It is not of the registered type.
+            UnknownSchemaError, MigrationError: It cannot be, or is not of the registered type.
         """
         version = checkpoint.schema_version or self.schema_version
         state = self.chain.apply(checkpoint.state, version=version, limits=self.limits, name=name)
+        if state is checkpoint.state:
+            state = canonical.decode(canonical.encode(state), name=name)
         try:
             return self.typed.from_json(state)
         except StateError as error:
-            raise DomainInvariantError(
-                f"its state is not of the registered type at {error.path}", name=name
+            raise MigrationError(
+                f"{printable(name)}: its state is not of the registered type: {error.happened}",
+                do="Give the changed type a new schema_version, and a migration that leads to it",
             ) from error
 
     def replay(self, state: S, event: Event) -> S:
