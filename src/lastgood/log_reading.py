@@ -140,7 +140,7 @@ class LogReading:
         if not named:
             _refuse_missing(attested)
             return LogFound()
-        newest, skipped = self._newest(named, attested=attested)
+        newest, skipped = self._newest(named, marks)
         if newest is None:
             _refuse_missing(attested)
             self._check_skipped(skipped, EMPTY)
@@ -222,7 +222,9 @@ class LogReading:
         self.trace += ((name, "") for _, _, name in found)
         return [name for _, _, name in found]
 
-    def _newest(self, named: list[str], *, attested: int) -> tuple[Link | None, list[str]]:
+    def _newest(
+        self, named: list[str], marks: dict[int, LogAnchor]
+    ) -> tuple[Link | None, list[str]]:
         """The last live segment, and the newer ones, which hold no whole first line."""
         skipped: list[str] = []
         for name in reversed(named):
@@ -230,7 +232,9 @@ class LogReading:
             try:
                 return Link(name, segment.read_first(data, name=name, keys=self.keys)), skipped
             except LastgoodError as problem:
-                self._skip(name, data, problem, attested=attested)
+                # An event of the same number may have been acknowledged in an older segment.
+                within = [at.count for at in marks.values() if _order(at.segment) >= _order(name)]
+                self._skip(name, data, problem, attested=max(within, default=0))
                 skipped.insert(0, name)
         return None, skipped
 
