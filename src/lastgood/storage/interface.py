@@ -169,7 +169,8 @@ class OwnedStorage(Storage, Protocol):
         Raises:
             UsageError: Not even one byte is to be reserved.
             LimitError: The session's directory is too full.
-            ConflictError: The name exists. Nothing was changed.
+            ConflictError: The name exists, or this handle began it and did not finish it.
+                Nothing was changed.
             FencedError: Another owner took the session meanwhile. Nothing was changed.
             DurabilityUnknownError: The name may lead to what was made; nothing can be appended.
             StorageError: Nothing was changed, no temporary is left.

@@ -172,7 +172,7 @@ class MemoryStorage(MemoryRecords):
 
         Raises:
             UsageError: Not even one byte is to be reserved.
-            ConflictError: The name exists.
+            ConflictError: The name exists, or this handle began it and did not finish it.
         """
         component(name)
         if size_bytes < 1:

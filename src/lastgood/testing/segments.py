@@ -50,6 +50,9 @@ class SegmentContract(ContractCase):
         require(content(session, "record") == bytes(64), "a refused begin changed a record")
         session.append(_SEGMENT, b"more\n")
         _holds(session, _SEGMENT, b"line\nmore\n", 64)
+        session.delete(_SEGMENT)
+        begin = partial(session.begin, _SEGMENT, size_bytes=64)
+        refuses(begin, ConflictError, what="begin of what this handle still appends to")
 
     def test_appends_follow_each_other(self) -> None:
         """P1, P5: each is there when it returns, behind the one before, and zeros follow."""
