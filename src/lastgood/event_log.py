@@ -274,7 +274,7 @@ class EventLog:
             before = self._open
             if chunk.begin_bytes:
                 # Crash here: an empty segment, which the next owner skips.
-                self.lease.storage.begin(chunk.name, size_bytes=chunk.begin_bytes)
+                self._begin(chunk)
                 self._open = chunk.name
             data = b"".join(chunk.lines)
             # Crash here: the lines are there, in part or not at all; nobody was told.
@@ -286,6 +286,15 @@ class EventLog:
             if chunk.begin_bytes and before:
                 with contextlib.suppress(StorageError):  # reserved bytes stay, which is legal
                     self.lease.storage.finish(before)
+
+
+    def _begin(self, chunk: _Chunk) -> None:
+        try:
+            self.lease.storage.begin(chunk.name, size_bytes=chunk.begin_bytes)
+        except LastgoodError:
+            with contextlib.suppress(StorageError):  # of two errors the first is told
+                self.lease.confirm_owner()  # a newer owner's sweep looks like damage (F13)
+            raise
 
 
 def _put(chunks: list[_Chunk], writing: _Writing, line: bytes, mac: str) -> None:

@@ -70,6 +70,13 @@ def fork(work: Callable[[Say], None], *, start: float = 0.0) -> Child:
         os._exit(code)
 
 
+def wait_stopped(pid: int) -> None:
+    """Until the child has stopped itself."""
+    found, status = os.waitpid(pid, os.WUNTRACED)
+    if found != pid or not os.WIFSTOPPED(status):
+        raise AssertionError(f"the child did not stop: {status}")
+
+
 def count_up(place: Path, saves: int, *, locks: Locks, author: str) -> Callable[[Say], None]:
     """Open, load, save one more, close, until ``saves`` were acknowledged to this process.
 

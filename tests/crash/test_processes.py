@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections import Counter
@@ -22,6 +21,7 @@ from tests.crash.processes import (
     fork,
     load_for,
     save_for,
+    wait_stopped,
 )
 from tests.crash.scenes import (
     Scenes,
@@ -148,7 +148,7 @@ def test_a_stopped_owner_is_fenced_when_it_wakes(scenes: Scenes, at: str) -> Non
             say("fenced" if isinstance(again, FencedError) else repr(again))
 
         child = fork(work)
-        _wait_stopped(child.pid)
+        wait_stopped(child.pid)
         with writer(place, Seam(locks="broken")) as store:
             opened_on = believed(store.load_latest())
             for step in (10, 20):
@@ -179,14 +179,9 @@ def test_a_stopped_owner_keeps_its_lock(scenes: Scenes) -> None:
                 say(store.save(checkpoint(40)).status)
 
         child = fork(work)
-        _wait_stopped(child.pid)
+        wait_stopped(child.pid)
         with pytest.raises(LockedError) as refused:
             writer(place, limits=Limits(lock_wait_s=0.05))
         check(str(child.pid) in refused.value.holder, f"holder: {refused.value.holder}")
         child.send(signal.SIGCONT)
         check_equal(child.finish(), ["saved"], "what the woken owner was told")
-
-
-def _wait_stopped(pid: int) -> None:
-    found, status = os.waitpid(pid, os.WUNTRACED)
-    check(found == pid and os.WIFSTOPPED(status), f"the child did not stop: {status}")
