@@ -240,16 +240,21 @@ class LogReading:
 
     def _skip(self, name: str, data: bytes, problem: LastgoodError, *, attested: int) -> None:
         """Return only if ``name`` is empty, or its first line is torn."""
-        stop = len(data.rstrip(b"\0"))
-        if stop == 0 and data:
-            return
+        if data.strip(b"\0") or not data:
+            self._judge_first(name, data, problem, is_newest=True, attested=attested)
+
+    def _judge_first(
+        self, name: str, data: bytes, problem: LastgoodError, *, is_newest: bool, attested: int
+    ) -> None:
+        """Return only if the first line of ``name``, which cannot be read, is torn."""
         try:
             event.authenticate(segment.first_text(data), keys=self.keys, name=name)
             authentic = True
         except LastgoodError:
             authentic = False
         bad = BadLine(0, segment.parse(name).number, problem, authentic)
-        self._judge(data, bad, name, stop, is_newest=True, attested=attested)
+        stop = len(data.rstrip(b"\0"))
+        self._judge(data, bad, name, stop, is_newest=is_newest, attested=attested)
 
     def _links(self, newest: Link, *, since: int, floor: LogAnchor | None) -> list[Link]:
         """Follow first lines backwards to the segment that holds event ``since``."""
@@ -266,7 +271,11 @@ class LogReading:
                 raise LogGapError(
                     f"it is missing, and {links[0].name} continues it", name=name
                 ) from error
-            begin = segment.read_first(data, name=name, keys=self.keys)
+            try:
+                begin = segment.read_first(data, name=name, keys=self.keys)
+            except LastgoodError as problem:
+                self._judge_first(name, data, problem, is_newest=False, attested=0)
+                raise
             links.insert(0, Link(name, begin, before.offset))
         return links
 

@@ -128,6 +128,33 @@ def _ten(pad: int, batch: int) -> Mapping[str, bytes]:
     return grown(program)
 
 
+def spread() -> Tree:
+    """Three owners' segments: events 1 to 10, 11 to 15, 16 to 20; checkpoints at 8, 14, 18.
+
+    The newest claim and checkpoint attest event 18. A resume needs the log from event 14 on, so it
+    does not read the first segment; 19 and 20 are the unattested end.
+    """
+    return dict(_spread())
+
+
+@functools.cache
+def _spread() -> Mapping[str, bytes]:
+    def second(session: Session[Any]) -> None:
+        appended(13, 14)(session)
+        check_equal(session.save().sequence, 14, "the second checkpoint")
+        appended(15)(session)
+
+    def third(session: Session[Any]) -> None:
+        appended(18)(session)
+        check_equal(session.save().sequence, 18, "the third checkpoint")
+        appended(19, 20)(session)
+
+    return grown(second, third, onto=ten())
+
+
+SPREAD: Final = (FIRST, names.segment(11, 2), names.segment(16, 3))
+
+
 def directory(place: Path) -> Path:
     """The session's directory in the store at ``place``."""
     return place / trees.directory(SESSION)

@@ -386,3 +386,34 @@ def test_later_line_is_found_behind_a_region_that_is_costly() -> None:
         error = refused(data, attested=3)
         check_equal(type(error), DamagedError, f"{end!r}: {error}")
         check("1 further records" in str(error), f"{end!r}: {error}")
+
+
+def test_changed_line_feed_of_the_last_line_is_damage() -> None:
+    """Rule 5: the line is whole but for a line feed that is another byte: no crash changes bytes.
+
+    Method: the last byte of the log set to each other value; a zero is a lost sector, and then the
+    line counts.
+    """
+    for byte in range(256):
+        data = TEXT[:-1] + bytes([byte]) + bytes(RESERVED)
+        if byte in b"\n\0":
+            check_equal(judged(data), 5, f"{byte}")
+        else:
+            check_equal(type(refused(data, attested=3)), DamagedError, f"{byte}")
+
+
+def test_end_that_is_no_beginning_of_a_line_is_damage() -> None:
+    """Rule 5: what arrived of a write is right; foreign bytes behind the log are not a torn line.
+
+    Method: each beginning of a line is torn; each with its last byte changed, and others, are not.
+    """
+    whole = len(BEGINNING) + 1
+    line = continued(FIVE[-1], data="later")
+    for size in range(1, whole):
+        found = judged(TEXT + line[:size] + bytes(RESERVED))
+        check(isinstance(found, Torn) and found.sequence == 6, f"{size} bytes: {found}")
+        error = refused(TEXT + line[: size - 1] + b"x" + bytes(RESERVED))
+        check_equal(type(error), DamagedError, f"{size} bytes, the last one changed")
+    for foreign in (b"x", b" ", b"\r", b"}", b'{"op":"set", ', b"\xff" * 600, b'{"e":'):
+        error = refused(TEXT + foreign + bytes(RESERVED))
+        check_equal(type(error), DamagedError, f"{foreign[:9]!r}")

@@ -9,8 +9,9 @@ line that does not verify and chain to the end of the data, is a torn tail only 
  2. It lies in the newest segment with a whole first line, or is the first line of a newer one.
  3. That segment still ends in a NUL: a crash does not shorten it.
  4. Its first event is above every anchor: what an anchor names was acknowledged.
- 5. Its first line is unterminated, or holds a NUL: a sector that never arrived. A line that
-    is bad, whole and terminated was changed (C1-09), whatever a crash did behind it.
+ 5. Its first line holds a NUL, which is a sector that never arrived, or is the beginning of a
+    line, unterminated. A line that is bad, whole and terminated was changed (C1-09), whatever a
+    crash did behind it; so was one that would verify without its last byte, its line feed.
  6. No line that verifies anywhere in it says that its first event was synced. Such lines are
     looked for at every occurrence of a line's beginning, not only after line feeds. Where
     that would cost too much (T8), only where a crash leaves them: behind a line feed or a NUL.
@@ -106,14 +107,12 @@ def judge(
         raise _placed(problem, data, bad, segment)
     region = data[bad.offset : stop]
     behind = _behind(region, keys=keys, segment=segment)
-    feed = region.find(b"\n")
-    cut = feed < 0 or b"\0" in region[:feed]
     # 2, 3, 4, 5, 6
     if (
         is_newest
         and data[-1:] == b"\0"
         and bad.sequence > attested
-        and cut
+        and _is_cut(region, keys=keys, segment=segment)
         and behind.highest_synced < bad.sequence
     ):
         return Torn(segment, bad.offset, len(region), bad.sequence)
@@ -140,6 +139,18 @@ def _placed(problem: LastgoodError, data: bytes, bad: BadLine, segment: str) -> 
 
 def _line(data: bytes, offset: int) -> int:
     return data.count(b"\n", 0, offset) + 1
+
+
+def _is_cut(region: bytes, *, keys: EventKeys, segment: str) -> bool:
+    """Whether something of the region's first line never arrived (5)."""
+    text, feed, _ = region.partition(b"\n")
+    if feed or b"\0" in text:
+        return b"\0" in text
+    try:
+        event.authenticate(text[:-1], keys=keys, name=segment)
+    except DamagedError:
+        return BEGINNING.startswith(text[: len(BEGINNING)])
+    return False
 
 
 def _behind(region: bytes, *, keys: EventKeys, segment: str) -> _Behind:
