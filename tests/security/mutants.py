@@ -20,7 +20,7 @@ from unittest import mock
 
 from lastgood import CheckpointStore, LastgoodError, claim, lease, pruning, reading, saving
 from lastgood.errors import ConflictError
-from lastgood.formats import checkpoint, names, seal
+from lastgood.formats import canonical, checkpoint, names, seal
 from lastgood.formats.checkpoint import Checkpoint
 from lastgood.reading import Reading
 from lastgood.rules import reconciliation, selection
@@ -113,13 +113,22 @@ def _comparing(kind: type) -> Callable[[], Patch]:
     return _patched(seal, "hmac", wrong)
 
 
-def _any_name() -> Patch:
-    right = checkpoint.decode_header
+@contextmanager
+def _any_name() -> Iterator[None]:
+    """Compares the name with neither header nor payload."""
+    right_header, right_body = checkpoint.decode_header, checkpoint.decode_body
 
-    def wrong(record: seal.Unsealed, *, sequence: int, **others: Any) -> Any:
-        return right(record, sequence=record.header["sequence"], **others)
+    def header(record: seal.Unsealed, *, sequence: int, **others: Any) -> Any:
+        return right_header(record, sequence=record.header["sequence"], **others)
 
-    return mock.patch.object(checkpoint, "decode_header", wrong)
+    def body(payload: bytes, *, sequence: int, **others: Any) -> Any:
+        return right_body(payload, sequence=canonical.decode(payload)["sequence"], **others)
+
+    with (
+        mock.patch.object(checkpoint, "decode_header", header),
+        mock.patch.object(checkpoint, "decode_body", body),
+    ):
+        yield
 
 
 def _session_not_read() -> Patch:
