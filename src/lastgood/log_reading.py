@@ -66,6 +66,7 @@ class LogFound:
         torn: What a crash left behind the end, or None.
         skipped: Newer segments without a whole first line.
         stray: Segments that no first line names, of an older epoch than what took over.
+        leftovers: Segments below the floor: an unfinished trimming; nothing needs them.
         epoch: The highest epoch in a segment's name; 0 without any.
         size_bytes: Of all live segments that were read, without reserved bytes.
     """
@@ -75,6 +76,7 @@ class LogFound:
     torn: Torn | None = None
     skipped: tuple[str, ...] = ()
     stray: tuple[str, ...] = ()
+    leftovers: tuple[str, ...] = ()
     epoch: int = 0
     size_bytes: int = 0
 
@@ -165,6 +167,7 @@ class LogReading:
             torn=torn,
             skipped=tuple(skipped),
             stray=tuple(self._strays(named, links, skipped)),
+            leftovers=tuple(_up_to(floor, named)),
             epoch=segment.parse(named[-1]).epoch,
             size_bytes=size_bytes,
         )
@@ -333,7 +336,10 @@ class LogReading:
                 raise LogGapError(f"the log ends at event {end.count}", name=name)
 
     def _strays(self, named: list[str], links: list[Link], skipped: list[str]) -> Iterator[str]:
-        """What no first line names: empty, a torn first line, or a fenced owner's."""
+        """What no first line names: empty, a torn first line, or a fenced owner's.
+
+        A fenced owner stood where the one that took over began, and went no further.
+        """
         live = [link.name for link in links]
         oldest = named.index(live[0])
         for name in named[oldest:]:
@@ -341,13 +347,16 @@ class LogReading:
                 continue
             data = self._read(name)
             try:
-                segment.read_first(data, name=name, keys=self.keys)
+                begin = segment.read_first(data, name=name, keys=self.keys)
             except LastgoodError as problem:
                 self._skip(name, data, problem, attested=0)
             else:
-                later = next(other for other in live if _order(other) > _order(name))
-                if segment.parse(later).epoch == segment.parse(name).epoch:
-                    raise ForkDetectedError(f"{name} is intact, and no segment continues it")
+                later = next(link for link in links if _order(link.name) > _order(name))
+                if later.before != begin:
+                    raise ForkDetectedError(
+                        f"{name} is intact, and no segment continues it; {later.name} begins at "
+                        "another event"
+                    )
             yield name
 
     def _read(self, name: str) -> bytes:
@@ -362,6 +371,12 @@ def _order(name: str) -> tuple[int, int]:
     """Epoch, then first sequence."""
     parsed = segment.parse(name)
     return parsed.epoch, parsed.number
+
+
+def _up_to(floor: LogAnchor | None, named: Iterable[str]) -> Iterator[str]:
+    """The segments that lie before the kept log."""
+    if floor is not None:
+        yield from (name for name in named if _order(name) <= _order(floor.segment))
 
 
 def _by_count(anchors: Iterable[LogAnchor]) -> dict[int, LogAnchor]:
