@@ -276,7 +276,8 @@ def found_in(parts: Mapping[str, bytes], *, limits: Limits | None = None, **aske
 
 def log_in(parts: Mapping[str, bytes], *, limits: Limits | None = None) -> LogReading:
     """A reading of segments that lie in memory."""
-    root = trees.in_memory({path(name): data for name, data in parts.items()})
+    inside = {path(name): data for name, data in parts.items()}
+    root = trees.in_memory({path(""): b""} | inside)
     storage = root.session(trees.directory(SESSION), access="read")
     return LogReading(scope(limits=limits), storage)
 
