@@ -9,19 +9,29 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Literal, Self, TypeVar
 
+from lastgood import history
 from lastgood.checkpoints import CheckpointStore, Validator
 from lastgood.claim import Owner
 from lastgood.clock import Clock, SystemClock
 from lastgood.entropy import Entropy, system_entropy
-from lastgood.errors import DamagedError, LastgoodError, NotStoredError, UsageError
+from lastgood.errors import (
+    DamagedError,
+    LastgoodError,
+    NotStoredError,
+    UnknownSessionError,
+    UsageError,
+    printable,
+)
 from lastgood.formats import names, session
 from lastgood.formats.limits import Limits
 from lastgood.formats.names import Kind
 from lastgood.formats.session import Program, SessionRecord
+from lastgood.history import Extent, History
 from lastgood.keyring import Keyring
 from lastgood.place import Place, find
 from lastgood.reading import explained
 from lastgood.reduction import Reducer, Reduction
+from lastgood.rehearsal import Rehearsed, rehearse
 from lastgood.resume import Determinism, Resumed
 from lastgood.rules.cadence import CheckpointPolicy
 from lastgood.rules.migration import Migration
@@ -191,6 +201,70 @@ class Store:
             opened.close()
             raise
         return opened
+
+    def rehearse(
+        self,
+        session: str,
+        *,
+        reducer: Reducer[S],
+        initial: S,
+        schema_version: int = 1,
+        migrations: Mapping[int, Migration] | None = None,
+        validate: Callable[[S], object] | None = None,
+        program: Program | None = None,
+        compatible_versions: Collection[str] = (),
+        state_type: type[S] | None = None,
+        determinism: Determinism = "trust",
+    ) -> Rehearsed[S] | None:
+        """What ``session`` with these arguments would give, by reading only; None: a new session.
+
+        Raises:
+            PolicyError: The session has no event log.
+            LastgoodError: What ``session`` would raise.
+        """
+        reduction = Reduction(
+            reducer=reducer,
+            initial=initial,
+            schema_version=schema_version,
+            migrations=migrations,
+            validate=validate,
+            kind=state_type,
+            program=Program() if program is None else program,
+            compatible_versions=compatible_versions,
+            limits=self._place.limits,
+        )
+        scope = self._place.scope(session, schemas=reduction.chain.readable, waived=APPROVED)
+        try:
+            storage = self._place.root.session(scope.directory, access="read")
+        except NotStoredError:
+            return None
+        with contextlib.closing(storage):
+            return rehearse(
+                scope, storage, reduction=reduction, determinism=determinism, clock=self._clock
+            )
+
+    @contextlib.contextmanager
+    def history(self, session: str, *, extent: Extent = "all") -> Iterator[History]:
+        """The events of a session, verified, while the context lasts; nothing is changed.
+
+        Raises:
+            UnknownSessionError: There is no such session.
+            PolicyError: It has no event log.
+            BusyError: A writer kept moving it.
+        """
+        scope = self._place.scope(session, schemas=None)
+        unknown = UnknownSessionError(
+            f"There is no session {printable(session)} in {printable(self.location)}"
+        )
+        try:
+            storage = self._place.root.session(scope.directory, access="read")
+        except NotStoredError:
+            raise unknown from None
+        with contextlib.closing(storage):
+            found = history.read(scope, storage, clock=self._clock, extent=extent)
+            if found.is_new:
+                raise unknown
+            yield found
 
     def close(self) -> None:
         """Give back descriptors; sessions that are open stay so."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import signal
 import subprocess
@@ -16,10 +15,10 @@ import pytest
 from lastgood.checkpoints import CheckpointStore
 from lastgood.cli.main import main
 from lastgood.cli.verbs import checkpoints
-from lastgood.formats import names, session
-from lastgood.formats.limits import Limits
+from lastgood.formats import names
 from lastgood.keyring import Keyring
 from tests.cli.commands import LASTGOOD, Place, Ran
+from tests.cli.log_sessions import logged
 from tests.support.check import check, check_equal
 from tests.support.trees import picture
 
@@ -115,8 +114,8 @@ def test_damage_is_named_with_file_and_next_command(verb: str, kept: Place) -> N
     """C2-07: file, what is wrong, and the exact next command, with the session filled in."""
     flipped(kept)
     said = kept.run(verb, "nightly").left(2).said
-    then = "list" if verb == "verify" else "verify"
-    for word in ("checkpoint-000002.json", f"lastgood {then} nightly", "Nothing was changed"):
+    then = "lastgood repair nightly --accept-older --sequence 1 --reason "
+    for word in ("checkpoint-000002.json", then, "Nothing was changed"):
         check(word in said, f"{word} is missing: {said}")
     check("SESSION" not in said, said)
 
@@ -124,13 +123,13 @@ def test_damage_is_named_with_file_and_next_command(verb: str, kept: Place) -> N
 def test_named_command_judges_the_store_that_was_given(kept: Place) -> None:
     """The advice about one store, pasted, never gives the good verdict on another.
 
-    Method: the environment names a good store, ``--root`` a damaged copy; the command that the
-    error names is run by a shell, which must come to the same verdict.
+    Method: the environment names a good store, ``--root`` a copy whose session has a damaged
+    record; the command that the error names is run by a shell, which must come to the same verdict.
     """
     copy = kept.top / "a copy"
     shutil.copytree(kept.root, copy)
     damaged = Place(kept.top)
-    damaged.flip(next(copy.rglob("checkpoint-000002.json")))
+    damaged.flip(next(copy.rglob("session.json")))
     said = kept.run("load", "nightly", "--root", str(copy)).left(2).said
     command = said.rsplit("with: ", 1)[1].removesuffix(".\n")
     script = command.replace("lastgood", LASTGOOD, 1)
@@ -173,25 +172,12 @@ def test_damaged_session_is_not_replaced_by_a_fresh_one(kept: Place) -> None:
     check_equal(len(kept.run("sessions", "--json").document["sessions"]), 1, "sessions")
 
 
-def test_session_with_an_event_log_is_not_moved_by_checkpoints_alone(kept: Place) -> None:
-    """A rule of the session itself forbids it: exit 9.
-
-    Method: the session's record sealed again, with a log.
-    """
-    keys = Keyring.from_file(kept.keys)
-    sealer = keys.sealer(names.directory(names.session_id("nightly")))
-    path = kept.file("session.json")
-    record = session.decode(
-        path.read_bytes(),
-        store_id=keys.store_id,
-        directory=path.parent.name,
-        sealer=sealer,
-        limits=Limits(),
-        name="session.json",
-    )
-    with_log = dataclasses.replace(record, log="events")
-    path.write_bytes(b"".join(session.encode(with_log, sealer=sealer)))
-    kept.run("save", "nightly", "--sequence", "3", stdin=b"{}").left(9)
+def test_session_with_an_event_log_is_not_moved_by_checkpoints_alone(place: Place) -> None:
+    """A rule of the session itself forbids it: exit 9, and nothing is changed."""
+    _, last = logged(place)
+    before = picture(place.root)
+    place.run("save", "nightly", "--sequence", str(last + 1), stdin=b"{}").left(9)
+    check_equal(picture(place.root), before, "the tree")
 
 
 def test_full_output_device_exits_8_and_the_save_itself_stands(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import Place, effect
+from tests.cli.log_sessions import JOB, log_files, logged
 from tests.support.check import check, check_equal
 
 TOP = Path(__file__).resolve().parents[2]
@@ -21,20 +23,31 @@ CHECKPOINT = {
 }  # fmt: skip
 REPORT = {
     "session", "directory", "verdict", "exitCode", "sequence", "assurance", "skipped", "error",
-    "findings", "notices", "checkpoints", "leftovers", "foreign",
+    "findings", "notices", "checkpoints", "log", "leftovers", "foreign",
 }  # fmt: skip
 FIELDS: dict[str, set[str]] = {
     "keys new": {"file", "store", "kid"},
     "save": {
         "session", "sequence", "status", "durable", "digest", "revision", "manifestDigest",
     },
-    "load": {"session", "sequence", "schemaVersion", "sideEffectFingerprints", "state"},
-    "list": {"session", "verdict", "assurance", "skipped", "checkpoints"},
+    "load": {
+        "session", "sequence", "schemaVersion", "sideEffectFingerprints", "state", "eventsBehind",
+    },
+    "list": {"session", "verdict", "assurance", "skipped", "checkpoints", "log"},
+    "migrate": {
+        "session", "status", "fromSchema", "toSchema", "fromSequence", "replayed", "sequence",
+        "digest",
+    },
     "sessions": {"sessions"},
-    "show": {"session", "program", "checkpoint"},
+    "show": {"session", "program", "checkpoint", "log"},
     "verify": {"store", "required", "sessions"},
 }  # fmt: skip
-SESSION = {"session", "directory", "created", "program", "verified", "problem"}
+SESSION = {"session", "directory", "created", "program", "log", "verified", "problem"}
+EVENT = {"sequence", "at", "epoch", "type", "data"}
+END = {"session", "shown", "last", "end"}
+LOG = {
+    "events", "first", "last", "head", "segments", "sizeBytes", "epoch", "torn", "skipped", "stray",
+}  # fmt: skip
 
 
 def answer(place: Place, verb: str, *words: str, code: int = 0) -> dict[str, Any]:
@@ -73,6 +86,29 @@ def test_each_verb_answers_with_exactly_its_fields(place: Place) -> None:
         check_equal(set(report), REPORT, "fields of a report")
         check_equal((report["verdict"], report["assurance"]), ("good", "L0"), "verdict")
         check(report["skipped"], "what was not checked is not said")
+
+
+def test_session_with_a_log_is_answered_with_exactly_its_fields(place: Place) -> None:
+    """A machine can rely on every field of the log, of an event, and of a migration.
+
+    Method: exact sets of keys; one log with a torn tail, whose fields are told as well.
+    """
+    logged(place)
+    (place.top / "job.py").write_text(JOB, encoding="utf-8")
+    for verb in ("list", "show"):
+        check_equal(set(answer(place, verb, "nightly")["log"]), LOG, f"log of {verb}")
+    ran = place.run("show", "nightly", "--events", "--data", "--json").left(0)
+    *events, end = [json.loads(line) for line in ran.out.split(b"\n")[:-1]]
+    check(events, "no events")
+    check_equal([set(one) for one in events], [EVENT] * len(events), "fields of an event")
+    check_equal(set(end), COMMON | END, "fields of the end")
+    for more in (["--dry-run"], [], []):
+        answer(place, "migrate", "nightly", "--program", "job:NEWER", *more)
+    path = log_files(place)[-1]
+    path.write_bytes(path.read_bytes() + b'{"mac":"half' + bytes(10))
+    (report,) = answer(place, "verify", "nightly", code=6)["sessions"]
+    check_equal(set(report["log"]), LOG, "log of a report")
+    check_equal(set(report["log"]["torn"]), {"name", "offset", "sizeBytes"}, "torn")
 
 
 def test_damage_is_answered_with_the_same_fields_and_every_row(kept: Place) -> None:
@@ -138,5 +174,5 @@ def test_documentation_lists_exactly_the_fields_that_are_answered() -> None:
     section = text[text.index("## Machine output") :]
     found = set(re.findall(r"^\| `([a-zA-Z0-9]+)` \|", section, re.MULTILINE))
     expected = COMMON | ERROR | CHECKPOINT | REPORT | SESSION | set().union(*FIELDS.values())
-    expected |= {"state", "sideEffectFingerprints"}
+    expected |= {"state", "sideEffectFingerprints"} | EVENT | END | LOG
     check_equal(found, expected, "fields in docs/cli.md")

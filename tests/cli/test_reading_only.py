@@ -19,6 +19,7 @@ from lastgood.cli.main import main
 from lastgood.formats.checkpoint import Checkpoint
 from lastgood.keyring import Keyring
 from tests.cli.commands import LASTGOOD, Place, new_place
+from tests.cli.log_sessions import log_files, logged
 from tests.storage.places import in_child
 from tests.support.check import check, check_equal
 from tests.support.require import require_unprivileged_user, require_unshare
@@ -26,8 +27,16 @@ from tests.support.trees import picture
 
 # Loaded before a child changes its user, who may not read where the interpreter lies.
 VERBS: Final = [
-    import_module(f"lastgood.cli.verbs.{n}") for n in ("checkpoints", "inspect", "verify")
+    import_module(f"lastgood.cli.verbs.{n}")
+    for n in ("checkpoints", "events", "inspect", "migrate", "verify")
 ]
+LOGGED: Final = (
+    ["load", "logged"],
+    ["list", "logged"],
+    ["show", "logged", "--state"],
+    ["show", "logged", "--events", "--data"],
+    ["verify", "logged", "--full"],
+)
 READING: Final = (
     ["load", "nightly"],
     ["load", "nightly", "--sequence", "1"],
@@ -37,6 +46,32 @@ READING: Final = (
     ["verify", "nightly"],
     ["verify", "--all"],
 )
+
+
+@pytest.mark.parametrize("words", LOGGED, ids=" ".join)
+def test_reading_verb_changes_nothing_of_a_session_with_a_log(
+    words: list[str], kept: Place
+) -> None:
+    """G8, C2-07: as below, and five times the same answer.
+
+    Method: a sound log; one with half an event at its end; one with a damaged line; a damaged
+    checkpoint.
+    """
+    logged(kept, "logged")
+    log = log_files(kept)[-1]
+    sound = log.read_bytes()
+    lines = sound.rstrip(b"\0").split(b"\n")
+    torn = b"\n".join([*lines[:-2], b'{"mac":"half']) + bytes(4096)
+    damaged = sound.replace(b"refunded", b"refundeD", 1)
+    newest = sorted(log.parent.glob("checkpoint-*.json"))[-1]
+    for data in (sound, torn, damaged, None):
+        if data is None:
+            kept.flip(newest)
+        log.write_bytes(data or sound)
+        before = picture(kept.top)
+        runs = {(ran.code, ran.out, ran.err) for ran in (kept.run(*words) for _ in range(5))}
+        check_equal(len(runs), 1, f"outcomes of {words}")
+        check_equal(picture(kept.top), before, f"the tree after {words}")
 
 
 @pytest.mark.parametrize("words", READING, ids=" ".join)
@@ -61,7 +96,8 @@ def test_reading_verbs_work_on_a_read_only_mount_and_saving_is_refused(kept: Pla
 
     Method: a name space of its own, in which the place is mounted again, read-only.
     """
-    answers = {tuple(words): kept.run(*words).left(0).out for words in READING}
+    logged(kept, "logged")
+    answers = {tuple(words): kept.run(*words).left(0).out for words in (*READING, *LOGGED)}
     before = picture(kept.top)
     script = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && cd "$1" && shift && "$@"'
     names = kept.names | {"PYTHONDONTWRITEBYTECODE": "1"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -40,6 +41,26 @@ class Answer:
     exit_code: int = EXIT_GOOD
     error: LastgoodError | None = None
     remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A line of a long answer: as a document, and for people."""
+
+    document: dict[str, Any]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """A long answer, piece by piece, so that memory does not grow with it.
+
+    Attributes:
+        pieces: What is printed as it comes; returns the rest of the answer. What it raises comes
+            behind what was printed.
+    """
+
+    pieces: Generator[Piece, None, Answer]
 
 
 def envelope(verb: str, answer: Answer) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NoReturn
 from lastgood.errors import UsageError, printable
 from lastgood.version import VERSION
 
-Verb = Literal["keys new", "save", "load", "list", "sessions", "show", "verify"]
+Verb = Literal["keys new", "save", "load", "list", "sessions", "show", "verify", "migrate"]
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,30}", re.ASCII)
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
@@ -48,6 +48,13 @@ class Command:
         effects: Fingerprints to add.
         milestone: Label under which the checkpoint is kept for good.
         with_state: ``yes``: show the state too.
+        events: ``yes``: the events instead of a checkpoint.
+        since: The first event to show.
+        limit: How many events to show; None: all.
+        with_data: ``yes``: show what events say, too.
+        program: ``MODULE:OBJECT``, the program's side of the session.
+        dry_run: ``yes``: only tell what would be.
+        full: ``yes``: said that everything is to be read, which is always so.
         require: Level of assurance without which the verdict is not "good".
         place: The options that lead another command to the same store, where they were given.
     """
@@ -68,6 +75,13 @@ class Command:
     effects: tuple[str, ...] = ()
     milestone: str | None = None
     with_state: Literal["yes", "no"] = "no"
+    events: Literal["yes", "no"] = "no"
+    since: int = 1
+    limit: int | None = None
+    with_data: Literal["yes", "no"] = "no"
+    program: str = ""
+    dry_run: Literal["yes", "no"] = "no"
+    full: Literal["yes", "no"] = "no"
     require: Literal["L0", "L1", "L2", "L3"] = "L0"
     place: tuple[str, ...] = ()
 
@@ -84,11 +98,26 @@ def parse(words: Sequence[str]) -> Command:
         raise _misuse("lastgood verify", "name a SESSION, or give --all")
     if "if_new" in found and "sequence" in found:
         raise _misuse("lastgood load", "--if-new is for the last good one, not for --sequence")
+    if found["verb"] == "show":
+        _check_show(found)
     found["place"] = tuple(_place(found))
     found.setdefault("root", os.environ.get("LASTGOOD_ROOT", ""))
     found.setdefault("keys", os.environ.get("LASTGOOD_KEYS", ""))
     found["effects"] = tuple(found.get("effects", ()))
     return Command(**found)
+
+
+def _check_show(found: dict[str, Any]) -> None:
+    """Refuse what is about events without ``--events``, and what is about a checkpoint with it."""
+    other = ("since", "limit", "with_data")
+    if "events" in found:
+        other = ("sequence", "with_state", "schema_version")
+    if any(name in found for name in other):
+        raise _misuse(
+            "lastgood show",
+            "--since, --limit and --data go with --events, --sequence, --state and "
+            "--schema-version without it",
+        )
 
 
 def _place(found: dict[str, Any]) -> Iterator[str]:
@@ -139,6 +168,7 @@ def _parser() -> _Parser:
     _verb(verbs, "sessions", "list the sessions of the store", session="none")
     _show(verbs)
     _verify(verbs)
+    _migrate(verbs)
     return parser
 
 
@@ -243,12 +273,23 @@ def _load(verbs: _Verbs[_Parser]) -> None:
 
 
 def _show(verbs: _Verbs[_Parser]) -> None:
-    show = _verb(verbs, "show", "show what is known of one checkpoint")
+    show = _verb(verbs, "show", "show what is known of one checkpoint, or the events")
     _sequence(show, "to show instead of the last good one")
     show.add_argument(
         "--state", dest="with_state", action="store_const", const="yes", help="its state too"
     )
     _schema(show, "version of the state's shape, for an archived checkpoint; default: 1")
+    show.add_argument(
+        "--events",
+        action="store_const",
+        const="yes",
+        help="the events of the session's log instead, one a line",
+    )
+    show.add_argument("--since", metavar="N", type=_number, help="from event N on")
+    show.add_argument("--limit", metavar="N", type=_number, help="at most N events")
+    show.add_argument(
+        "--data", dest="with_data", action="store_const", const="yes", help="what they say, too"
+    )
 
 
 def _verify(verbs: _Verbs[_Parser]) -> None:
@@ -256,9 +297,38 @@ def _verify(verbs: _Verbs[_Parser]) -> None:
     verify = _verb(verbs, "verify", summary, session="optional")
     verify.add_argument("--all", action="store_const", const=True, help="every session")
     verify.add_argument(
+        "--full",
+        action="store_const",
+        const="yes",
+        help="read everything: every checkpoint, archived ones too, and the whole log; this is "
+        "what verify always does, and may be said",
+    )
+    verify.add_argument(
         "--require",
         choices=("L0", "L1", "L2", "L3"),
         help="level of assurance; above L0 never good: it needs a witness. Default: L0",
+    )
+
+
+def _migrate(verbs: _Verbs[_Parser]) -> None:
+    summary = "bring a session's state up to its program's schema, offline"
+    migrate = _verb(verbs, "migrate", summary)
+    _program(migrate)
+    migrate.add_argument(
+        "--dry-run",
+        action="store_const",
+        const="yes",
+        help="migrate and replay in memory, tell what would be, and change nothing",
+    )
+
+
+def _program(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--program",
+        metavar="MODULE:OBJECT",
+        required=True,
+        help="a mapping of Store.session's arguments, such as the reducer; imported as by "
+        "python -m, never from the store",
     )
 
 

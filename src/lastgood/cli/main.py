@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final, cast
 
 from lastgood.cli import arguments, output
-from lastgood.cli.answer import Answer
+from lastgood.cli.answer import Answer, Streamed
 from lastgood.cli.arguments import Command
 from lastgood.cli.wording import fill, named
 from lastgood.errors import EXIT_INTERRUPTED, DurabilityUnknownError, LastgoodError, StorageError
@@ -25,6 +25,7 @@ _HOME: Final = {
     "load": ("lastgood.cli.verbs.checkpoints", "load"),
     "list": ("lastgood.cli.verbs.inspect", "rows"),
     "sessions": ("lastgood.cli.verbs.inspect", "sessions"),
+    "migrate": ("lastgood.cli.verbs.migrate", "migrate"),
     "show": ("lastgood.cli.verbs.inspect", "show"),
     "verify": ("lastgood.cli.verbs.verify", "verify"),
 }
@@ -104,13 +105,14 @@ def _occupy_standard_descriptors() -> None:
     filesystem.close(fd)
 
 
-def _verb(command: Command) -> Callable[[Command], Answer]:
+def _verb(command: Command) -> Callable[[Command], Answer | Streamed]:
     module, name = _HOME[command.verb]
-    return cast("Callable[[Command], Answer]", getattr(importlib.import_module(module), name))
+    found = getattr(importlib.import_module(module), name)
+    return cast("Callable[[Command], Answer | Streamed]", found)
 
 
 def _interrupted(command: Command) -> LastgoodError:
-    if command.verb != "save":
+    if command.verb not in ("save", "migrate"):
         return _InterruptedError("Interrupted")
     return _InterruptedError(
         "Interrupted",
@@ -119,7 +121,9 @@ def _interrupted(command: Command) -> LastgoodError:
     )
 
 
-def _print(command: Command, answer: Answer) -> int:
+def _print(command: Command, answer: Answer | Streamed) -> int:
+    if isinstance(answer, Streamed):
+        answer = output.pour(answer, machine=command.json)
     if answer.error is not None:
         fill(answer.error, session=command.session, verb=command.verb, place=command.place)
     remarks = tuple(

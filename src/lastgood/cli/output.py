@@ -7,16 +7,18 @@ what the locale lacks is escaped.
 
 from __future__ import annotations
 
+import contextlib
 import errno as errnos
 import sys
 from typing import Any, Final, Literal
 
-from lastgood.cli.answer import Answer, Table, envelope
+from lastgood.cli.answer import Answer, Streamed, Table, envelope
 from lastgood.cli.wording import harmless, harmless_json
 from lastgood.errors import LastgoodError, StorageError
 
 _GAP: Final = "  "
 _UNBOUNDED_CHARS: Final = 100_000
+_AT_ONCE_BYTES: Final = 1 << 16
 
 
 def show(answer: Answer, *, verb: str, machine: Literal["yes", "no"]) -> None:
@@ -38,6 +40,35 @@ def show(answer: Answer, *, verb: str, machine: Literal["yes", "no"]) -> None:
         say(remark)
     if answer.error is not None:
         say(str(answer.error))
+
+
+def pour(streamed: Streamed, *, machine: Literal["yes", "no"]) -> Answer:
+    """Print a long answer as it comes, and return its rest, which ``show`` prints.
+
+    Raises:
+        StorageError, BrokenPipeError: As ``show``.
+        LastgoodError: What the answer ended with; what came before it was printed.
+    """
+    waiting = bytearray()
+    with contextlib.closing(streamed.pieces) as pieces:
+        try:
+            while True:
+                piece = next(pieces)
+                if machine == "yes":
+                    waiting += _json(piece.document)
+                else:
+                    waiting += f"{piece.text}\n".encode(_encoding(), "backslashreplace")
+                if len(waiting) >= _AT_ONCE_BYTES:
+                    _write(bytes(waiting))
+                    waiting.clear()
+        except StopIteration as end:
+            rest: Answer = end.value
+        except LastgoodError:
+            if sys.stdout is not None:  # else it is what could not be written
+                _write(bytes(waiting))
+            raise
+    _write(bytes(waiting))
+    return rest
 
 
 def show_error(error: LastgoodError, *, verb: str, machine: Literal["yes", "no"]) -> None:

@@ -13,6 +13,7 @@ from lastgood.cli.arguments import Command
 from lastgood.cli.wording import cell
 from lastgood.errors import (
     EXIT_SUPERSEDED,
+    PolicyError,
     StateError,
     UnknownSchemaError,
     UnknownSessionError,
@@ -25,8 +26,13 @@ from lastgood.formats.checkpoint import Checkpoint
 from lastgood.formats.fingerprint import fingerprints
 from lastgood.formats.session import Program
 from lastgood.saving import SaveReceipt
+from lastgood.store import Store
 from lastgood.version import VERSION
 
+_EVENTS_BEHIND: Final = (
+    "{} events came after this state; only the session's program can apply them. See them with: "
+    "lastgood show SESSION --events"
+)
 _PROGRAM: Final = Program("lastgood.cli", VERSION)
 
 
@@ -47,9 +53,7 @@ def save(command: Command) -> Answer:
     state = state_file.read(command.state, limits=access.limits_of(command))
     with (
         access.store_of(command) as store,
-        store.checkpoints(
-            session, schema_version=command.schema_version, program=_PROGRAM
-        ) as checkpoints,
+        _owned(store, session, command.schema_version) as checkpoints,
     ):
         carried = _carried(checkpoints, draft.sequence)
         new = set(given).difference(carried)
@@ -58,6 +62,17 @@ def save(command: Command) -> Answer:
             replace(draft, state=state, fingerprints=done), milestone=command.milestone
         )
         return _receipt(receipt, notices=checkpoints.notices)
+
+
+def _owned(store: Store, session: str, schema_version: int) -> CheckpointStore:
+    try:
+        return store.checkpoints(session, schema_version=schema_version, program=_PROGRAM)
+    except PolicyError as error:
+        error.do = (
+            "Let the session's program append events and save, with Store.session of the Python "
+            "library"
+        )
+        raise
 
 
 def load(command: Command) -> Answer:
@@ -76,8 +91,10 @@ def load(command: Command) -> Answer:
             session, mode="read", schema_version=command.schema_version
         ) as checkpoints,
     ):
+        behind = None
         if command.sequence is None:
             found = checkpoints.load_latest()
+            behind = _behind(store, session, found)
         else:
             found = checkpoints.load(command.sequence)
         found = found or beginning
@@ -92,10 +109,34 @@ def load(command: Command) -> Answer:
                 "schemaVersion": found.schema_version,
                 "sideEffectFingerprints": list(found.fingerprints),
                 "state": found.state,
+                "eventsBehind": behind,
             },
             data=canonical.encode(found.state),
-            remarks=checkpoints.notices if command.verbose == "yes" else (),
+            remarks=(
+                *([_EVENTS_BEHIND.format(behind)] if behind else []),
+                *(checkpoints.notices if command.verbose == "yes" else ()),
+            ),
         )
+
+
+def _behind(store: Store, session: str, found: Checkpoint | None) -> int | None:
+    """How many of a program's events came after ``found``; None in a session without a log.
+
+    Raises:
+        UsageError: There are events and no checkpoint: nothing stands in for their state.
+    """
+    try:
+        with store.history(session, extent="recent") as history:
+            behind = history.behind(found.sequence if found else 0)
+    except (PolicyError, UnknownSessionError):
+        return None
+    if found is None:
+        raise UsageError(
+            f"Session {printable(session)} holds {behind} events of its program's and no "
+            "checkpoint yet",
+            do="Open it with its program, or see its events with: lastgood show SESSION --events",
+        )
+    return behind
 
 
 def _beginning(command: Command) -> Checkpoint | None:

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastgood.cli import access
-from lastgood.cli.answer import Answer, Table
+from lastgood.cli.answer import Answer, Streamed, Table
 from lastgood.cli.arguments import Command
+from lastgood.cli.verbs import events
 from lastgood.cli.verdicts import worst
 from lastgood.cli.wording import cell, harmless_json
 from lastgood.errors import BusyError, UsageError, printable
 from lastgood.formats import canonical, names
 from lastgood.formats.checkpoint import Checkpoint
 from lastgood.formats.session import Program
-from lastgood.inspection import Report, Row
+from lastgood.inspection import LogSummary, Report, Row
 from lastgood.store import SessionEntry, Store
 
 _LIST = (
@@ -51,8 +52,12 @@ def rows(command: Command) -> Answer:
             "assurance": report.assurance,
             "skipped": list(report.skipped),
             "checkpoints": [row_document(row) for row in report.rows],
+            "log": log_document(report.log),
         },
-        text=(Table(_LIST, tuple(map(_row_cells, report.rows))),),
+        text=(
+            Table(_LIST, tuple(map(_row_cells, report.rows))),
+            *(() if report.log is None else (f"log: {log_text(report.log)}",)),
+        ),
         exit_code=report.exit_code,
         error=report.error,
         remarks=(*report.notices, *extra(command, inspected.notices)),
@@ -80,8 +85,8 @@ def sessions(command: Command) -> Answer:
     )
 
 
-def show(command: Command) -> Answer:
-    """Show one checkpoint's metadata, and its state if that was asked for.
+def show(command: Command) -> Answer | Streamed:
+    """Show one checkpoint's metadata, and its state if that was asked for; or the events.
 
     Raises:
         UnknownSessionError: There is no such session.
@@ -89,6 +94,8 @@ def show(command: Command) -> Answer:
         BusyError: A writer kept moving the session.
         LastgoodError: Something stored cannot be believed.
     """
+    if command.events == "yes":
+        return events.stream(command)
     session = access.session_of(command)
     with access.store_of(command) as store:
         inspected, row, checkpoint = _look(command, store, session)
@@ -101,11 +108,13 @@ def show(command: Command) -> Answer:
             "schemaVersion": checkpoint.schema_version,
             "sideEffectFingerprints": list(checkpoint.fingerprints),
         },
+        "log": log_document(report.log),
     }
     lines = [
         ("session", report.session),
         ("program", " ".join(_program(report).values())),
         *zip(_LIST, _row_cells(row), strict=True),
+        *(() if report.log is None else [("log", log_text(report.log))]),
         ("effects", str(len(checkpoint.fingerprints))),
     ]
     text = [f"{name:<10}{value if name in _LIST else cell(value)}" for name, value in lines]
@@ -147,6 +156,35 @@ def row_document(row: Row) -> dict[str, Any]:
     }
 
 
+def log_document(log: LogSummary | None) -> dict[str, Any] | None:
+    """The extent of an event log as a document."""
+    if log is None:
+        return None
+    torn = log.torn
+    return {
+        "events": log.events,
+        "first": log.first,
+        "last": log.end.count,
+        "head": log.end.head,
+        "segments": log.segments,
+        "sizeBytes": log.size_bytes,
+        "epoch": log.epoch,
+        "torn": None
+        if torn is None
+        else {"name": torn.segment, "offset": torn.offset, "sizeBytes": torn.size_bytes},
+        "skipped": list(log.skipped),
+        "stray": list(log.stray),
+    }
+
+
+def log_text(log: LogSummary) -> str:
+    """The extent of an event log for people."""
+    if not log.events:
+        return "no events"
+    pieces = f"{log.segments} segment{'s' if log.segments != 1 else ''}"
+    return f"events {log.first} to {log.end.count}, {log.size_bytes} bytes in {pieces}"
+
+
 def entry_document(entry: SessionEntry) -> dict[str, Any]:
     """A session as a document."""
     record = entry.record
@@ -157,6 +195,7 @@ def entry_document(entry: SessionEntry) -> dict[str, Any]:
         "program": None
         if record is None
         else {"name": record.program.name, "version": record.program.version},
+        "log": None if record is None else record.log,
         "verified": record is not None,
         "problem": "" if entry.problem is None else entry.problem.happened,
     }
@@ -190,6 +229,11 @@ def _wanted(command: Command, report: Report) -> Row:
         sequence: int = names.sequence(command.sequence)
     elif current is not None:
         sequence = current.sequence
+    elif report.log is not None:
+        raise UsageError(
+            f"Session {printable(report.session)} holds no checkpoint yet",
+            do="See its events with: lastgood show SESSION --events",
+        )
     else:
         raise UsageError(f"Session {printable(report.session)} holds no checkpoint yet")
     for row in report.rows:

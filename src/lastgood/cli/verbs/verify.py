@@ -8,7 +8,7 @@ from typing import Any
 from lastgood.cli import access
 from lastgood.cli.answer import Answer, problem
 from lastgood.cli.arguments import Command
-from lastgood.cli.verbs.inspect import inspect, row_document
+from lastgood.cli.verbs.inspect import inspect, log_document, log_text, row_document
 from lastgood.cli.verdicts import worst, worst_code
 from lastgood.cli.wording import AFTER_VERIFY_DO, cell, fill, harmless, named
 from lastgood.errors import (
@@ -112,6 +112,7 @@ def report_document(directory: str, report: Report, command: Command) -> dict[st
         "findings": _findings(report, command),
         "notices": list(report.notices),
         "checkpoints": [row_document(row) for row in report.rows],
+        "log": log_document(report.log),
         "leftovers": [cell(name) for name in report.leftovers],
         "foreign": [cell(name) for name in report.foreign],
     }
@@ -119,13 +120,14 @@ def report_document(directory: str, report: Report, command: Command) -> dict[st
 
 def _lines(directory: str, report: Report, command: Command) -> Iterator[str]:
     """A report for people."""
-    current = report.selection.current if report.selection else None
     sound = sum(row.is_verified for row in report.rows)
     yield f"session      {cell(report.session)}"
     if not report.session:
         yield f"directory    {directory}"
     yield f"verdict      {_verdict(report)}"
-    yield f"last good    {'none' if current is None else f'sequence {current.sequence}'}"
+    yield f"last good    {_last_good(report)}"
+    if report.log is not None:
+        yield f"log          {log_text(report.log)}"
     yield f"checkpoints  {sound} of {len(report.rows)} verified"
     yield f"assurance    {report.assurance}"
     for skipped in report.skipped:
@@ -149,10 +151,17 @@ def _verdict(report: Report) -> str:
     meaning = {
         "good": "good",
         "new": "new: no checkpoint yet",
-        "recoverable": "recoverable: the next save finishes what was interrupted",
+        "recoverable": "recoverable: the next save or opening finishes what was interrupted",
         "stopped": "stopped: something stored cannot be believed",
     }
     return meaning[report.verdict]
+
+
+def _last_good(report: Report) -> str:
+    current = report.selection.current if report.selection else None
+    if current is not None:
+        return f"sequence {current.sequence}"
+    return "the initial state" if report.verdict in ("good", "recoverable") else "none"
 
 
 def _files(what: str, found: tuple[str, ...], command: Command) -> Iterator[str]:

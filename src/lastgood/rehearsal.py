@@ -1,0 +1,115 @@
+"""Rehearsal: what opening a session with a program would give, found out by reading only (G8).
+
+The steps of a resume that decide something, without those that write: R2 the log, R3 the last
+good checkpoint, R5 migrate, R6 replay and check. Nothing is owned, so a writer may move on
+meanwhile; what is said was true of what was read.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from lastgood.clock import Clock
+from lastgood.errors import PolicyError, StateError, printable
+from lastgood.formats import event, names
+from lastgood.formats.checkpoint import Body
+from lastgood.formats.fingerprint import Fingerprint
+from lastgood.log_reading import LogFound, LogReading
+from lastgood.reading import Scope
+from lastgood.reduction import Reduction
+from lastgood.resume import Determinism, Going
+from lastgood.storage.interface import Storage
+from lastgood.survey import choose
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsed(Generic[S]):
+    """What an opening would give.
+
+    Attributes:
+        state: The state that it would go on with.
+        schema_version: Of that state.
+        migrated_from: The schema that it would be brought up from, or None.
+        checkpoint: Sequence of the checkpoint that it would start from; 0: the initial state.
+        replayed: Events of the program's behind it.
+        end: The last event of the log.
+        notices: What a person should know.
+    """
+
+    state: S
+    schema_version: int
+    migrated_from: int | None
+    checkpoint: int
+    replayed: int
+    end: int
+    notices: tuple[str, ...]
+
+
+def rehearse(
+    scope: Scope,
+    storage: Storage,
+    *,
+    reduction: Reduction[S],
+    determinism: Determinism,
+    clock: Clock,
+) -> Rehearsed[S] | None:
+    """Choose, migrate and replay in memory; None if the session is new.
+
+    Raises:
+        PolicyError: The session has no event log.
+        StateError: The state that comes out could not be stored, or is another one each time.
+        LastgoodError: What ``resume`` would raise.
+    """
+    found = choose(scope, storage, clock=clock)
+    if found.session is None or found.selection.manifest is None:
+        return None
+    if found.session.log is None:
+        raise PolicyError(f"Session {printable(scope.session)} has no event log")
+    reduction.check_program(found.session)
+    base, log = found.base, LogFound() if found.log is None else found.log
+    body = found.bodies[base.sequence] if base else None
+    # Copied first: a reducer may change in place what it is given.
+    again = copy.deepcopy(body) if determinism == "check" else None
+    going = _replayed(scope, storage, reduction, body, log)
+    reduction.check_domain(going.state)
+    if determinism == "check" and not reduction.same(
+        going.state, _replayed(scope, storage, reduction, again, log).state
+    ):
+        raise StateError(
+            "two replays of the same events gave different states: the reducer depends on "
+            "something else than its arguments",
+            do="Take clocks, randomness, files and globals out of the reducer",
+        )
+    version = base.schema_version if base else reduction.schema_version
+    return Rehearsed(
+        state=reduction.copy(going.state),
+        schema_version=reduction.schema_version,
+        migrated_from=None if version == reduction.schema_version else version,
+        checkpoint=base.sequence if base else 0,
+        replayed=going.replayed,
+        end=log.end.count,
+        notices=(*found.selection.notices, *log.notices),
+    )
+
+
+def _replayed(
+    scope: Scope, storage: Storage, reduction: Reduction[S], body: Body | None, log: LogFound
+) -> Going[S]:
+    """R5 and R6."""
+    if body is None:
+        going, after = Going(reduction.first(), []), 0
+    else:
+        after = body.checkpoint.sequence
+        state = reduction.restore(body.checkpoint, name=names.checkpoint(after))
+        going = Going(state, [Fingerprint(text) for text in body.checkpoint.fingerprints])
+    for line in LogReading(scope, storage).replay(log, after=after):
+        if line.event.type == event.FINGERPRINTS:
+            going.learn(line.event.data)
+        elif not line.event.is_ours:
+            going.state = reduction.replay(going.state, line.event)
+            going.replayed += 1
+    return going
