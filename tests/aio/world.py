@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 KEYS = trees.KEYS
 SESSION = "nightly"
-LONG_S = 20.0
+LONG_S = 10.0
 FLUSHES = ("fsync", "fdatasync")
 
 
