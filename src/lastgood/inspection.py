@@ -97,6 +97,7 @@ class _Inspection:
             foreign=(*self._reading.foreign, *(n for n in archived if _is_foreign(_leaf(n)))),
             leftovers=(
                 *(selected.leftovers if selected else ()),
+                *(log.leftovers if log else ()),
                 *(n for n in archived if names.is_set_aside(_leaf(n))),
             ),
             notices=(
