@@ -104,11 +104,14 @@ class EventLog:
     _writing: _Writing = field(init=False)
     _open: str = ""
     _staged: list[Ticket] = field(default_factory=list)
-    _leading: bool = False
-    _turn: threading.Condition = field(default_factory=threading.Condition)
+    _leader: Ticket | None = None
+    # Held as the lock itself: to enter and to leave it is one step for a signal's exception.
+    _mutex: threading.RLock = field(default_factory=threading.RLock)
+    _turn: threading.Condition = field(init=False)
 
     def __post_init__(self) -> None:
         """Go on at the end that R4 read."""
+        self._turn = threading.Condition(self._mutex)
         scope, found = self.lease.scope, self.lease.log
         self.end = anchor.EMPTY if found is None else found.end
         self._keys = EventKeys(scope.sealer, store_id=scope.store_id, session=scope.session)
@@ -132,7 +135,7 @@ class EventLog:
             LimitError: An event is too large or too deep.
             StorageError: The log is over.
         """
-        with self._turn:
+        with self._mutex:
             self._check()
             ticket = Ticket(copy.copy(self._writing), self._writing)
         for kind, data in events:
@@ -146,12 +149,12 @@ class EventLog:
             BusyError: Something else was staged since it was prepared.
             StorageError: The log is over.
         """
-        with self._turn:
+        with self._mutex:
             self._check()
             if self._writing is not ticket.before:
                 raise BusyError("Another thread appended in between")
-            self._writing = ticket.after
-            self._staged.append(ticket)
+            # In one step: numbers that are given out and never written would break the chain.
+            self._writing, self._staged = ticket.after, [*self._staged, ticket]
 
     def commit(self, ticket: Ticket) -> None:
         """Wait until ``ticket`` is durable; one of those who wait writes for all.
@@ -161,20 +164,24 @@ class EventLog:
             DurabilityUnknownError: It may be in the log, or not.
             StorageError: It is not in the log.
         """
-        with self._turn:
-            while self._leading and not ticket.is_done:
-                self._turn.wait()
-            if not ticket.is_done:
-                self._leading = True
-        if not ticket.is_done:
-            self._lead()
+        try:
+            with self._mutex:
+                while self._leader is not None and not ticket.is_done:
+                    self._turn.wait()
+                if not ticket.is_done:
+                    self._leader = ticket
+            if self._leader is ticket:
+                self._lead()
+        finally:
+            if self._leader is ticket:  # a signal's exception: nobody is to wait for ever
+                self._settle((), DurabilityUnknownError("Appending was interrupted"))
         if ticket.error is not None:
             raise copy.copy(ticket.error) from ticket.error
 
     def flush(self) -> None:
         """Wait until everything that is staged is durable, or known to have failed."""
-        with self._turn:
-            while self._leading:  # what is being written is not staged any more
+        with self._mutex:
+            while self._leader is not None:
                 self._turn.wait()
             waiting = self._staged[-1] if self._staged else None
         if waiting is not None:
@@ -194,7 +201,7 @@ class EventLog:
 
     def leave(self) -> None:
         """Give back the last segment, whose valid length its successor names by now."""
-        if self._open:
+        if self._open and not self.over:  # else it may be empty, or hold what failed
             with contextlib.suppress(LastgoodError):  # reserved bytes stay, which is legal
                 self.lease.storage.finish(self._open)
             self._open = ""
@@ -235,27 +242,26 @@ class EventLog:
 
     def _lead(self) -> None:
         """Write what is staged, for everybody; sets every ticket's outcome."""
-        with self._turn:
-            batch, self._staged = self._staged, []
+        batch = tuple(self._staged)
         error: LastgoodError | None = None
         try:
             self._write(_joined(batch))
         except LastgoodError as failed:
             error = failed
-        except BaseException:
-            error = DurabilityUnknownError("Appending was interrupted")
-            raise
-        finally:
-            with self._turn:
-                if error is not None:
-                    self.over = True
-                    # What was staged meanwhile is chained to what failed.
-                    batch += self._staged
-                    self._staged = []
-                for ticket in batch:
+        self._settle(batch, error)
+
+    def _settle(self, batch: Sequence[Ticket], error: LastgoodError | None) -> None:
+        """Tell everybody; may be broken off and done again."""
+        with self._mutex:
+            if error is not None:
+                self.over = True
+                batch = self._staged  # what was staged meanwhile is chained to what failed
+            for ticket in batch:
+                if not ticket.is_done:
                     ticket.error, ticket.is_done = self._outcome(ticket, error), True
-                self._leading = False
-                self._turn.notify_all()
+            self._staged = [ticket for ticket in self._staged if not ticket.is_done]
+            self._turn.notify_all()
+            self._leader = None
 
     def _outcome(self, ticket: Ticket, error: LastgoodError | None) -> LastgoodError | None:
         """What ``error`` means for one of those who wait."""
@@ -280,13 +286,12 @@ class EventLog:
             # Crash here: the lines are there, in part or not at all; nobody was told.
             self.lease.storage.append(chunk.name, data)
             self.lease.confirm_owner()
-            with self._turn:
+            with self._mutex:
                 self.end = chunk.end
                 self.written_bytes += len(data)
             if chunk.begin_bytes and before:
                 with contextlib.suppress(StorageError):  # reserved bytes stay, which is legal
                     self.lease.storage.finish(before)
-
 
     def _begin(self, chunk: _Chunk) -> None:
         try:

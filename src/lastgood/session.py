@@ -98,8 +98,8 @@ class Session(Generic[S]):
         self._determinism: Determinism = determinism
         self._wait_s = scope.limits.lock_wait_s
         self._handle = SharedHandle()
-        self._saving = threading.Lock()
-        self._order = threading.Lock()
+        self._saving = _Turn()
+        self._order = _Turn()
         self._stale = False
         self._unsaved: LastgoodError | None = None
         place.make(clock=owner.clock, writer=owner.writer)
@@ -222,7 +222,7 @@ class Session(Generic[S]):
             DurabilityUnknownError: The checkpoint may be current, or not; every event is stored.
             LastgoodError: As ``append``, and as ``CheckpointStore.save``.
         """
-        with self._handle.entered(), _held(self._saving, self._wait_s):
+        with self._handle.entered(), self._saving.held(self._wait_s):
             receipt = self._save(fingerprints, milestone)
             self._unsaved = None
             return receipt
@@ -270,6 +270,7 @@ class Session(Generic[S]):
         )
 
     def _take_over(self, opened: Opened[S]) -> None:
+        self._stale = True  # while only one of the two is there
         self._log = opened.log
         self._going: Going[S] = opened.going
         self._stale = False
@@ -278,23 +279,26 @@ class Session(Generic[S]):
     def _stage(self, given: list[tuple[str, JSON]]) -> tuple[EventLog, Ticket]:
         """Number the events and apply them; the order of the state is the order of the log."""
         while True:
-            with _held(self._order, self._wait_s):
+            with self._order.held(self._wait_s):
                 if not self._is_over:
-                    self._refresh()
-                    ticket = self._log.prepare(given)
-                    self._apply(ticket)
-                    self._log.stage(ticket)
-                    return self._log, ticket
+                    return self._log, self._enter(given)
             self._take_again()
 
-    def _apply(self, ticket: Ticket) -> None:
-        self._stale = True  # a reducer that raises may have changed the state before
+    def _enter(self, given: list[tuple[str, JSON]]) -> Ticket:
+        """Put the events behind what is staged, and apply them; the order lock is held."""
+        self._refresh()
+        ticket = self._log.prepare(given)
+        # Until both are done: whatever raises, a reducer that changed the state before or a
+        # signal's exception, the state is read again.
+        self._stale = True
         for made in ticket.events:
             if made.type == event.FINGERPRINTS:
                 self._going.learn(made.data)
             elif not made.is_ours:
                 self._going.state = self._reduction.accept(self._going.state, made)
+        self._log.stage(ticket)
         self._stale = False
+        return ticket
 
     def _refresh(self) -> None:
         """Read the state again if a reducer may have spoiled it; the order lock is held."""
@@ -307,7 +311,7 @@ class Session(Generic[S]):
     def _settled(self) -> Iterator[None]:
         """Hold the order, with everything that is staged acknowledged and the state sound."""
         while True:
-            with _held(self._order, self._wait_s):
+            with self._order.held(self._wait_s):
                 self._log.flush()
                 if not self._is_over:
                     self._refresh()
@@ -320,12 +324,12 @@ class Session(Generic[S]):
         return self._log.over or self._log.lease.over
 
     def _take_again(self) -> None:
-        with _held(self._saving, self._wait_s):
+        with self._saving.held(self._wait_s):
             self._take_again_saving()
 
     def _take_again_saving(self) -> None:
         """R1 to R9 again after an error, going on from what was acknowledged."""
-        with _held(self._order, self._wait_s):
+        with self._order.held(self._wait_s):
             if not self._is_over:
                 return
             before = self._log
@@ -354,7 +358,7 @@ class Session(Generic[S]):
         unknown = [text for text in new if text not in self._going.known]
         if unknown:
             self._record(unknown)
-        with _held(self._order, self._wait_s):
+        with self._order.held(self._wait_s):
             self._log.flush()
             if self._is_over:
                 raise BusyError("An append failed while the snapshot was waited for")
@@ -397,11 +401,8 @@ class Session(Generic[S]):
         """Put fingerprints into the log, which outlives every checkpoint."""
         pieces = range(0, len(given), _FINGERPRINTS_A_LINE)
         lines = [list(given[at : at + _FINGERPRINTS_A_LINE]) for at in pieces]
-        with _held(self._order, self._wait_s):
-            self._refresh()
-            ticket = self._log.prepare([(event.FINGERPRINTS, line) for line in lines])
-            self._apply(ticket)
-            self._log.stage(ticket)
+        with self._order.held(self._wait_s):
+            ticket = self._enter([(event.FINGERPRINTS, line) for line in lines])
         self._log.commit(ticket)
 
     def _save_if_due(self) -> None:
@@ -413,17 +414,20 @@ class Session(Generic[S]):
             seconds=self._now_s() - at_s,
             log_bytes=self._log.written_bytes - written,
         )
-        if not due or not self._saving.acquire(blocking=False):
+        if not due:
             return
+        is_mine = False
         try:
-            self._save((), None)
-            self._unsaved = None
+            with self._saving.held(0):
+                is_mine = True
+                self._save((), None)
+                self._unsaved = None
         except LastgoodError as error:
+            if not is_mine:  # another thread is saving
+                return
             self._unsaved = error
             self._saved_at = (self._log.end.count, self._now_s(), self._log.written_bytes)
             _LOG.error("session %s: the automatic save failed: %s", self._scope.directory, error)
-        finally:
-            self._saving.release()
 
     def _give_back(self) -> None:
         try:
@@ -438,16 +442,33 @@ class Session(Generic[S]):
         return self._owner.clock.monotonic_s()
 
 
-@contextmanager
-def _held(lock: threading.Lock, wait_s: float) -> Iterator[None]:
-    """Hold ``lock``.
+class _Turn:
+    """A lock for which one waits so long, and which an exception of a signal handler cannot keep.
 
-    Raises:
-        BusyError: Other threads held it all the time.
+    A plain lock that was acquired with a timeout is held before anybody knows it.
     """
-    if not lock.acquire(timeout=wait_s):
-        raise BusyError(f"Other threads have been using this session for {wait_s:g} s")
-    try:
-        yield
-    finally:
-        lock.release()
+
+    def __init__(self) -> None:
+        self._mutex = threading.RLock()
+        self._free = threading.Condition(self._mutex)
+        self._holder: object = None
+
+    @contextmanager
+    def held(self, wait_s: float) -> Iterator[None]:
+        """Hold it.
+
+        Raises:
+            BusyError: Other threads held it all the time.
+        """
+        me = object()
+        try:
+            with self._mutex:
+                if not self._free.wait_for(lambda: self._holder is None, wait_s):
+                    raise BusyError(f"Other threads have been using this session for {wait_s:g} s")
+                self._holder = me
+            yield
+        finally:
+            with self._mutex:
+                if self._holder is me:
+                    self._holder = None
+                    self._free.notify()  # broken off: who waits looks again when its time is up

@@ -110,7 +110,7 @@ class Held:
 
 
 def staged(session: Session[State]) -> int:
-    """How many calls wait for the next flush."""
+    """How many calls are written, or wait to be."""
     return len(log_of(session)._staged)
 
 
@@ -141,7 +141,7 @@ def test_a_flush_that_fails_is_told_to_everybody_who_waits(
         leader = Asking(append(session, "first"))
         first.wait()
         waiting = [Asking(append(session, f"n{n}")) for n in range(7)]
-        wait_until(lambda: staged(session) == 7, "seven that wait")
+        wait_until(lambda: staged(session) == 8, "seven that wait beside the first")
         second = Held(seam, "fdatasync", raises=FAILURES[failure]) if flush == 2 else first
         first.let_go()
         second.let_go()
