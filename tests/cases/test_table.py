@@ -1,4 +1,4 @@
-"""The table: each public failure of the classes that a store of checkpoints meets has its test."""
+"""The table: each public failure of the classes that a store and its log meet has its test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.check import check, check_equal
 from tests.support.require import require_cases
 
 HERE = Path(__file__).parent
-WHOLE = ("C2", "C6", "C9", "C10", "C11")
+WHOLE = ("C1", "C2", "C6", "C9", "C10", "C11")
 PARTS = {
     "C3": ("01", "02", "03", "05"),
     "C12": ("02", "04", "05", "06", "08", "10"),
@@ -33,7 +33,7 @@ def named() -> set[str]:
 
 
 def test_every_case_of_the_classes_of_a_store_has_a_test_by_its_id() -> None:
-    """Each case of C2, C6, C9, C10, C11, and what applies of C3 and C12, is named by a test.
+    """Each case of C1, C2, C6, C9, C10, C11, and what applies of C3 and C12, is named by a test.
 
     Method: the headings of the list of cases, and the names of the tests here.
     """

@@ -222,8 +222,8 @@ def signed(what: bytes | Mapping[str, Any], *, keys: EventKeys | None = None) ->
 
 
 def mac_of(line: bytes) -> str:
-    """What a line says of itself."""
-    return str(json.loads(line)["mac"])
+    """What a line says of itself; it need not be JSON."""
+    return line[8:72].decode()
 
 
 def resigned(line: bytes, **fields: Any) -> bytes:

@@ -82,7 +82,7 @@ class BadLine:
         offset: Where the line begins.
         sequence: Which event should stand there.
         problem: Why it does not.
-        is_authentic: Whether its MAC is right: then no crash made it.
+        is_authentic: Whether it is whole and its MAC is right: then no crash made it.
     """
 
     offset: int
@@ -130,11 +130,11 @@ class Walk:
             authentic = False
             try:
                 mac, kid, body = event.authenticate(text, keys=self._keys, name=self.end.segment)
+                if feed < 0 and self._data[self._stop : self._stop + 1] != b"\0":
+                    raise DamagedError("its line feed was cut off", name=self.end.segment)
                 authentic = True
                 found = event.read_body(body, name=self.end.segment)
                 self._check(found, mac)
-                if feed < 0 and self._data[self._stop : self._stop + 1] != b"\0":
-                    raise DamagedError("its line feed was cut off", name=self.end.segment)
             except LastgoodError as problem:
                 self.bad = BadLine(start, self.end.count + 1, problem, authentic)
                 return
