@@ -66,6 +66,7 @@ class LogFound:
         torn: What a crash left behind the end, or None.
         skipped: Newer segments without a whole first line.
         stray: Segments that no first line names, of an older epoch than what took over.
+        damaged: Those of both that are damaged, where a person decided to go on without them.
         leftovers: Segments below the floor: an unfinished trimming; nothing needs them.
         epoch: The highest epoch in a segment's name; 0 without any.
         size_bytes: Of all live segments that were read, without reserved bytes.
@@ -76,6 +77,7 @@ class LogFound:
     torn: Torn | None = None
     skipped: tuple[str, ...] = ()
     stray: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()
     leftovers: tuple[str, ...] = ()
     epoch: int = 0
     size_bytes: int = 0
@@ -108,6 +110,7 @@ class LogReading:
     storage: Storage
     trace: list[tuple[str, str]] = field(default_factory=list)
     keys: EventKeys = field(init=False)
+    _damaged: list[str] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         """Take the session's keys for events."""
@@ -136,6 +139,7 @@ class LogReading:
             DamagedError: It holds what no crash leaves.
             StorageError: It cannot be read.
         """
+        self._damaged.clear()
         named = self._segments()
         marks = _by_count(anchors if floor is None else (*anchors, floor))
         attested = max(marks, default=0)
@@ -146,7 +150,11 @@ class LogReading:
         if newest is None:
             _refuse_missing(attested)
             self._check_skipped(skipped, EMPTY)
-            return LogFound(skipped=tuple(skipped), epoch=segment.parse(named[-1]).epoch)
+            return LogFound(
+                skipped=tuple(skipped),
+                damaged=tuple(self._damaged),
+                epoch=segment.parse(named[-1]).epoch,
+            )
         links = self._links(newest, since=max(1, since), floor=floor)
         end, torn, size_bytes = links[0].before, None, 0
         for link in links:
@@ -161,12 +169,14 @@ class LogReading:
             )
         if not self._ends_at_damage:
             self._check_skipped(skipped, end)
+        stray = tuple(self._strays(named, links, skipped))
         return LogFound(
             end=end,
             links=tuple(links),
             torn=torn,
             skipped=tuple(skipped),
-            stray=tuple(self._strays(named, links, skipped)),
+            stray=stray,
+            damaged=tuple(self._damaged),
             leftovers=tuple(_up_to(floor, named)),
             epoch=segment.parse(named[-1]).epoch,
             size_bytes=size_bytes,
@@ -243,8 +253,15 @@ class LogReading:
 
     def _skip(self, name: str, data: bytes, problem: LastgoodError, *, attested: int) -> None:
         """Return only if ``name`` is empty, or its first line is torn."""
-        if data.strip(b"\0") or not data:
+        if data and not data.strip(b"\0"):
+            return
+        try:
             self._judge_first(name, data, problem, is_newest=True, attested=attested)
+        except DamagedError as error:
+            if not self._ends_at_damage or error.do != tail.ACCEPT:
+                raise
+            if name not in self._damaged:
+                self._damaged.append(name)
 
     def _judge_first(
         self, name: str, data: bytes, problem: LastgoodError, *, is_newest: bool, attested: int

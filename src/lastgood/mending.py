@@ -25,34 +25,38 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from lastgood import saving
+from lastgood import claim, saving
 from lastgood.claim import Owner
-from lastgood.clock import utc_text
+from lastgood.clock import Clock, utc_text
+from lastgood.diagnosis import WAIVED, Diagnosis, Repair, diagnose
 from lastgood.errors import (
     DamagedError,
     ForkDetectedError,
     LastgoodError,
     NotStoredError,
-    PolicyError,
-    UnknownFormatError,
     UnknownSessionError,
     UsageError,
     printable,
 )
 from lastgood.event_log import EventLog
-from lastgood.formats import event, names
-from lastgood.formats.manifest import Manifest, Note
+from lastgood.formats import event, names, segment
+from lastgood.formats.checkpoint import Checkpoint
+from lastgood.formats.event import EventKeys
+from lastgood.formats.manifest import Entry, Note
+from lastgood.formats.names import Kind
 from lastgood.formats.session import LogKind, SessionRecord
 from lastgood.lease import Lease, take
+from lastgood.log_reading import LogFound
 from lastgood.place import Place
-from lastgood.reading import Reading, Scope, newest_of
+from lastgood.reading import Reading, Scope
+from lastgood.rules import tail
 from lastgood.rules.retention import Retention
-from lastgood.rules.selection import REBUILD_APPROVED, Evidence, Waiver
-from lastgood.storage.interface import OwnedStorage
+from lastgood.rules.selection import MISSING, REBUILD_APPROVED, Selection
+from lastgood.storage.interface import OwnedStorage, Storage
 
 REBUILT: Final = "rebuilt-from-log"
 TAIL_ACCEPTED: Final = "tail-accepted"
@@ -72,6 +76,7 @@ class Repaired:
         sequence: The current checkpoint after it; 0 without one.
         kept: Damaged files that were moved, by their names in the archive.
         details: What was decided, for people.
+        missing: What may be missing of what was acknowledged; empty: nothing.
         warnings: What a person should know.
     """
 
@@ -81,6 +86,7 @@ class Repaired:
     sequence: int
     kept: tuple[str, ...] = ()
     details: str = ""
+    missing: str = ""
     warnings: tuple[str, ...] = ()
 
 
@@ -116,78 +122,85 @@ def approve_rebuild(place: Place, session: str, *, owner: Owner, decision: Decis
     On return the approval is durable; the next opening with the program's reducer consumes it.
 
     Raises:
-        UsageError: The current checkpoint is not damaged.
+        UsageError: The current checkpoint is not damaged, or this is approved already.
         PolicyError: The session has no event log.
         LastgoodError: Something else is damaged, too, or the session cannot be owned.
     """
-    with _opened(place, session, waived=("damage",)) as (scope, storage):
-        evidence = _evidence(scope, storage)
-        if not evidence.has_log:
-            raise PolicyError("The session has no event log to rebuild from")
-        newest = newest_of(evidence)
-        current = None if newest is None else newest.current
-        data = "" if current is None else current.digest
-        note = _note(owner, decision, REBUILD_APPROVED, data)
-        lease = take(scope, storage, owner=owner, log="events", note=note)
-        damage = lease.chosen.damage
-        details = (
-            "nothing is damaged; the approval is not used" if damage is None else damage.happened
-        )
-        return _repaired(lease, REBUILD_APPROVED, details=details)
+    with _opened(place, session, repair="rebuild", clock=owner.clock) as (scope, storage, found):
+        if found.is_approved:
+            raise UsageError(
+                "The rebuild of this checkpoint is approved already",
+                do="Open the session with its program, or use: lastgood repair SESSION "
+                "--rebuild-from-log --program MODULE:OBJECT --reason TEXT",
+            )
+        current = found.chosen.current
+        note = _note(owner, decision, REBUILD_APPROVED, "" if current is None else current.digest)
+        lease = _take(scope, storage, owner=owner, log="events", note=note, repair="rebuild")
+        return _repaired(lease, REBUILD_APPROVED, details=_happened(found))
 
 
 def accept_tail(place: Place, session: str, *, owner: Owner, decision: Decision) -> Repaired:
     """Decide that the log ends before its damaged end.
 
-    On return a sealed event names the length that is valid; the bytes behind it stay where they
-    are and are never believed.
+    On return a sealed event names the length that is valid; the bytes behind it are kept and are
+    never believed.
 
     Raises:
+        UsageError: The end of the log is not damaged.
         PolicyError: The session has no event log.
         LastgoodError: The damage is not behind the last anchor, or something else is damaged.
     """
-    with _opened(place, session, waived=("log-end", "approved-damage")) as (scope, storage):
-        if not _evidence(scope, storage).has_log:
-            raise PolicyError("The session has no event log")
-        note = _note(owner, decision, TAIL_ACCEPTED, "")
-        lease = take(scope, storage, owner=owner, log="events", note=note)
-        torn = None if lease.log is None else lease.log.torn
-        details = "nothing was damaged" if torn is None else str(torn)
-        found: dict[str, Any] = {} if torn is None else {
-            "segment": torn.segment, "offset": torn.offset, "length": torn.size_bytes
-        }  # fmt: skip
-        _record(lease, decision, TAIL_ACCEPTED, found)
-        return _repaired(lease, TAIL_ACCEPTED, details=details)
+    with _opened(place, session, repair="tail", clock=owner.clock) as (scope, storage, found):
+        note = _note(owner, decision, TAIL_ACCEPTED, _happened(found))
+        lease = _take(scope, storage, owner=owner, log="events", note=note, repair="tail")
+        log = LogFound() if lease.log is None else lease.log
+        where: dict[str, Any] = {"end": log.end.count, "setAside": list(log.damaged)}
+        if log.torn is not None:
+            torn = log.torn
+            where |= {"segment": torn.segment, "offset": torn.offset, "length": torn.size_bytes}
+        records = _records_behind(lease, log)
+        _record(lease, decision, TAIL_ACCEPTED, where | {"records": records})
+        # Crash here: what no first line names is damage again, and the repair is run again.
+        kept = tuple(_set_aside(scope, storage, name) for name in log.damaged)
+        return _repaired(
+            lease,
+            TAIL_ACCEPTED,
+            kept=kept,
+            details=f"the log ends at event {log.end.count}; {_happened(found)}",
+            missing=f"events behind {log.end.count}, and the side effects that they told of: "
+            f"{records} records that verify lie there, and are not believed any more",
+        )
 
 
 def rebuild_pointer(place: Place, session: str, *, owner: Owner, decision: Decision) -> Repaired:
-    """Go on from the newest revision that verifies.
+    """Go on from the newest revision that verifies, and from what verifies of what it names.
 
-    On return the damaged ones are in the archive, and a new revision follows the one that was
+    On return the damaged records are in the archive, and a new revision follows the one that was
     chosen. A checkpoint that continues it is rolled forward to.
 
     Raises:
+        UsageError: Nothing of that is damaged.
         DamagedError: No revision verifies.
         LastgoodError: Something else is damaged, or the session cannot be owned.
     """
-    waived: tuple[Waiver, ...] = ("revision-before", "newer-epoch", "approved-damage")
-    with _opened(place, session, waived=waived) as (scope, storage):
+    with _opened(place, session, repair="pointer", clock=owner.clock) as (scope, storage, _):
         storage.acquire(timeout_s=scope.limits.lock_wait_s)
-        evidence = _evidence(scope, storage)
-        best = newest_of(evidence)
-        if best is None:
-            raise DamagedError("no revision of the session verifies", name=names.POINTER)
-        kept = tuple(_set_aside(scope, storage, name) for name in _bad_revisions(evidence))
-        if best.revision not in evidence.numbers:
+        found = _needed(scope, storage, repair="pointer", clock=owner.clock)
+        kept = tuple(_set_aside(scope, storage, name) for name in found.bad)
+        best = found.chosen.manifest
+        if best is not None and best.revision not in claim.revisions(storage):
             storage.settle(best.revision, number_missing=True, pointer_behind=False)
         storage.release()
-        note = _note(owner, decision, POINTER_REBUILT, " ".join(kept)[:_MAX_TEXT_CHARS])
-        log: LogKind = "events" if evidence.has_log else None
+        note = _note(owner, decision, POINTER_REBUILT, " ".join(kept))
+        log: LogKind = None if found.log is None else "events"
         lease = take(scope, storage, owner=owner, log=log, note=note)
-        if lease.log is not None:
+        if lease.log is not None and found.end_damage is None:
+            # A damaged end is another decision: an event behind it would accept it.
             _record(lease, decision, POINTER_REBUILT, {"kept": list(kept)})
-        details = f"revision {best.revision} is the newest that verifies"
-        return _repaired(lease, POINTER_REBUILT, kept=kept, details=details)
+        chosen = 0 if best is None else best.revision
+        details = f"revision {chosen} is the newest that verifies; {_happened(found)}"
+        missing = _lost_with(found, chosen)
+        return _repaired(lease, POINTER_REBUILT, kept=kept, details=details, missing=missing)
 
 
 def accept_older(
@@ -203,122 +216,176 @@ def accept_older(
         LastgoodError: It does not verify, or the session cannot be owned.
     """
     names.sequence(sequence)
-    with _opened(place, session, waived=("damage",)) as (scope, storage):
-        if _evidence(scope, storage).has_log:
-            raise PolicyError(
-                "The session has an event log",
-                do="Use: lastgood repair SESSION --rebuild-from-log --program MODULE:OBJECT "
-                "--reason TEXT",
-            )
-        found = _current_of(scope, storage)
-        lost = 0 if found.current is None else found.current.sequence
+    with _opened(place, session, repair="older", clock=owner.clock) as (scope, storage, found):
+        current = found.chosen.current
+        lost = 0 if current is None else current.sequence
+        _readable(Reading(scope, storage), found.chosen, sequence)
         note = _note(owner, decision, OLDER_ACCEPTED, f"{sequence}..{lost}")
-        lease = take(scope, storage, owner=owner, note=note)
-        if lease.chosen.damage is None:
-            raise UsageError("The current checkpoint is not damaged")
+        lease = _take(scope, storage, owner=owner, log=None, note=note, repair="older")
         return _go_on(lease, sequence, lost=lost)
 
 
 def consumed(lease: Lease) -> tuple[Note, ...]:
     """The notes of a session whose approval to rebuild is used up."""
+    current = lease.manifest.current
+    digest = None if current is None else current.digest
     return tuple(
-        replace(note, type=REBUILT) if note.type == REBUILD_APPROVED else note
+        replace(note, type=REBUILT)
+        if note.type == REBUILD_APPROVED and note.data == digest
+        else note
         for note in lease.manifest.notes
     )
 
 
+def _lost_with(found: Diagnosis, chosen: int) -> str:
+    """What a lost revision may have told and nothing else does; empty if none is lost."""
+    above = [p.number for p in map(names.parse, found.bad) if p and p.kind is Kind.MANIFEST]
+    if names.POINTER not in found.bad and max(above, default=0) < chosen:
+        return ""
+    what = "a milestone's label or a note that only the damaged revision held"
+    if found.log is None:
+        what += ", and a save whose checkpoint is gone, too"
+    return what
+
+
 def _go_on(lease: Lease, sequence: int, *, lost: int) -> Repaired:
     reading = Reading(lease.scope, lease.storage)
-    entry = next((e for e in lease.manifest.kept() if e.sequence == sequence), None)
-    if entry is None or sequence == lost:
-        raise UsageError(f"Sequence {sequence} is no older checkpoint that is kept")
-    stored = reading.checkpoint(sequence)
-    if isinstance(stored, LastgoodError):
-        raise stored
-    if stored is None or stored[1] != entry:
-        raise ForkDetectedError(f"{entry.name} is intact, but not the one that is named")
+    entry, older = _readable(reading, lease.chosen, sequence)
     lease.base = entry
-    older = reading.bodies[sequence].checkpoint
     lease.fingerprints = tuple(older.fingerprints)
-    checkpoint = replace(older, sequence=lost + 1)
     snap = saving.snapshot(
-        checkpoint,
-        schema_version=older.schema_version or 1,
+        replace(older, sequence=lost + 1),
+        schema_version=entry.schema_version,
         milestone=None,
         limits=lease.scope.limits,
     )
     receipt = saving.save(lease, snap, retention=Retention())
-    details = (
-        f"sequence {sequence} goes on as {receipt.sequence}; side effects between {sequence} and "
-        f"{lost} may be unknown"
+    return _repaired(
+        lease,
+        OLDER_ACCEPTED,
+        details=f"sequence {sequence} goes on as {receipt.sequence}",
+        missing=f"what was saved and done after sequence {sequence}, up to {lost}: its state is "
+        "lost, and its side effects are not known",
+        warnings=receipt.warnings,
     )
-    return _repaired(lease, OLDER_ACCEPTED, details=details, warnings=receipt.warnings)
+
+
+def _readable(reading: Reading, chosen: Selection, sequence: int) -> tuple[Entry, Checkpoint]:
+    """An older checkpoint that is kept.
+
+    Raises:
+        UsageError: It is none.
+        LastgoodError: It does not verify.
+    """
+    kept = {entry.sequence: entry for entry in chosen.kept() if entry != chosen.current}
+    if sequence not in kept:
+        known = ", ".join(map(str, sorted(kept))) or "none"
+        raise UsageError(f"Sequence {sequence} is no older checkpoint that is kept: {known}")
+    stored = reading.checkpoint(sequence)
+    if isinstance(stored, LastgoodError):
+        raise stored
+    if stored is None:
+        raise DamagedError(MISSING, name=kept[sequence].name)
+    if stored[1] != kept[sequence]:
+        raise ForkDetectedError(f"{kept[sequence].name} is intact, but not the one that is named")
+    return stored[1], reading.bodies[sequence].checkpoint
 
 
 @contextmanager
 def _opened(
-    place: Place, session: str, *, waived: tuple[Waiver, ...]
-) -> Iterator[tuple[Scope, OwnedStorage]]:
-    """An existing session, to be taken; given back at the end."""
-    if place.read() is None:
-        raise UnknownSessionError("There is no store here")
-    scope = place.scope(session, schemas=None, waived=waived)
-    try:
-        place.root.session(scope.directory, access="read").close()
-    except NotStoredError as error:
-        raise UnknownSessionError(f"There is no session {printable(session)}") from error
-    storage = place.root.session(scope.directory, access="write")
-    try:
-        yield scope, storage
-    finally:
-        storage.close()
-
-
-def _evidence(scope: Scope, storage: OwnedStorage) -> Evidence:
-    """What is there, to be judged again by whoever takes the session.
+    place: Place, session: str, *, repair: Repair, clock: Clock
+) -> Iterator[tuple[Scope, OwnedStorage, Diagnosis]]:
+    """A session that needs ``repair``, to be taken; given back at the end.
 
     Raises:
-        UnknownSessionError: The session has no record.
+        UsageError: It does not.
+        LastgoodError: As ``diagnose``. Nothing was changed.
     """
-    evidence = Reading(scope, storage).evidence()
-    if evidence.session is None:
-        raise UnknownSessionError(f"There is no session {printable(scope.session)}")
-    if not isinstance(evidence.session, SessionRecord):
-        raise evidence.session
-    return evidence
+    scope = scope_of(place, session, repair=repair)
+    with closing(_to_read(place, scope)) as reading:
+        _needed(scope, reading, repair=repair, clock=clock)
+    with closing(place.root.session(scope.directory, access="write")) as storage:
+        yield scope, storage, _needed(scope, storage, repair=repair, clock=clock)
 
 
-def _current_of(scope: Scope, storage: OwnedStorage) -> Manifest:
-    newest = newest_of(_evidence(scope, storage))
-    if newest is None:
-        raise DamagedError("no revision of the session verifies", name=names.POINTER)
-    return newest
+def look(place: Place, session: str, *, repair: Repair, clock: Clock) -> Diagnosis:
+    """What ``repair`` would meet now; nothing is changed.
+
+    Raises:
+        UsageError: It is not needed.
+        LastgoodError: It would be refused with this.
+    """
+    scope = scope_of(place, session, repair=repair)
+    with closing(_to_read(place, scope)) as storage:
+        return _needed(scope, storage, repair=repair, clock=clock)
 
 
-def _bad_revisions(evidence: Evidence) -> Iterator[str]:
-    """The names that hold no revision that can be believed."""
-    for revision, found in evidence.manifests.items():
-        if isinstance(found, DamagedError | UnknownFormatError) or (
-            isinstance(found, Manifest) and found.revision != revision
-        ):
-            yield names.manifest(revision)
-        elif isinstance(found, LastgoodError):
-            raise found
-    pointer = evidence.pointer
-    if isinstance(pointer, DamagedError | UnknownFormatError):
-        yield names.POINTER
-    elif isinstance(pointer, LastgoodError):
-        raise pointer
-    elif pointer is not None and pointer.revision in evidence.numbers:
-        numbered = evidence.manifests.get(pointer.revision)
-        if isinstance(numbered, Manifest) and numbered.digest != pointer.digest:
-            yield names.POINTER
+def scope_of(place: Place, session: str, *, repair: Repair) -> Scope:
+    """The session, with what ``repair`` passes over waived.
+
+    Raises:
+        UnknownSessionError: There is no store.
+        InvalidIdError: It is no session's id.
+    """
+    if place.read() is None:
+        raise UnknownSessionError("There is no store here")
+    return place.scope(session, schemas=None, waived=WAIVED[repair])
+
+
+def _to_read(place: Place, scope: Scope) -> Storage:
+    try:
+        return place.root.session(scope.directory, access="read")
+    except NotStoredError as error:
+        raise UnknownSessionError(f"There is no session {printable(scope.session)}") from error
+
+
+def _needed(scope: Scope, storage: Storage, *, repair: Repair, clock: Clock) -> Diagnosis:
+    found = diagnose(scope, storage, repair=repair, clock=clock)
+    found.refuse_unneeded()
+    return found
+
+
+def _take(
+    scope: Scope,
+    storage: OwnedStorage,
+    *,
+    owner: Owner,
+    log: LogKind,
+    note: Note,
+    repair: Repair,
+) -> Lease:
+    """Take the session, if it needs ``repair`` now that nobody else holds it."""
+
+    def accept(_: SessionRecord) -> None:
+        _needed(scope, storage, repair=repair, clock=owner.clock)
+
+    return take(scope, storage, owner=owner, log=log, accept=accept, note=note)
+
+
+def _records_behind(lease: Lease, log: LogFound) -> int:
+    """How many lines verify behind the end that is accepted."""
+    regions: list[tuple[str, int, int | None]] = [(name, 0, None) for name in log.damaged]
+    if log.torn is not None:
+        torn = log.torn
+        regions.append((torn.segment, torn.offset, torn.offset + torn.size_bytes))
+    scope = lease.scope
+    keys = EventKeys(scope.sealer, store_id=scope.store_id, session=scope.session)
+    count = 0
+    for name, since, until in regions:
+        data = lease.storage.read(name, max_bytes=segment.max_bytes(scope.limits))[since:until]
+        count += tail.records_behind(data, keys=keys, segment=name)
+    return count
+
+
+def _happened(found: Diagnosis) -> str:
+    return "" if found.problem is None else found.problem.happened
 
 
 def _set_aside(scope: Scope, storage: OwnedStorage, name: str) -> str:
     """Keep damaged bytes in the archive, under a name made of them."""
     limits = scope.limits
-    data = storage.read(name, max_bytes=limits.record_bytes(limits.manifest_bytes))
+    most = max(limits.record_bytes(limits.payload_bytes), segment.max_bytes(limits))
+    data = storage.read(name, max_bytes=most)
     aside = names.damaged(name, hashlib.sha256(data).digest()[: names.TOKEN_BYTES])
     storage.archive(name, as_name=aside)
     return names.archived(aside)
@@ -330,7 +397,7 @@ def _note(owner: Owner, decision: Decision, kind: str, data: str) -> Note:
         type=kind,
         actor=decision.actor,
         reason=decision.reason,
-        data=data,
+        data=data[:_MAX_TEXT_CHARS],
     )
 
 
@@ -348,6 +415,7 @@ def _repaired(
     *,
     kept: tuple[str, ...] = (),
     details: str = "",
+    missing: str = "",
     warnings: tuple[str, ...] = (),
 ) -> Repaired:
     current = lease.manifest.current
@@ -358,5 +426,6 @@ def _repaired(
         sequence=0 if current is None else current.sequence,
         kept=kept,
         details=details,
+        missing=missing,
         warnings=warnings,
     )

@@ -259,8 +259,10 @@ def _rebuilding(lease: Lease) -> list[tuple[str, JSON]]:
     """What the log says of a rebuild that a person approved; a save consumes the approval."""
     if lease.chosen.damage is None:
         return []
-    note = next(note for note in lease.manifest.notes if note.type == REBUILD_APPROVED)
     damaged = lease.chosen.current
+    digest = None if damaged is None else damaged.digest
+    approvals = (note for note in lease.manifest.notes if note.type == REBUILD_APPROVED)
+    note = next(note for note in approvals if note.data == digest)
     details = {
         "repair": "rebuild-from-log",
         "actor": note.actor,

@@ -82,6 +82,11 @@ class Store:
         return self._place.root.location()
 
     @property
+    def place(self) -> Place:
+        """Where it is, for what a person decides about a session that stopped."""
+        return self._place
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """What a person should know of this place and of the keys."""
         return self._place.root.notices() + self._place.keyring.notices

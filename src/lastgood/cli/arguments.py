@@ -19,7 +19,12 @@ from typing import Any, Final, Literal, NoReturn
 from lastgood.errors import UsageError, printable
 from lastgood.version import VERSION
 
-Verb = Literal["keys new", "save", "load", "list", "sessions", "show", "verify", "migrate"]
+Verb = Literal[
+    "keys new", "save", "load", "list", "sessions", "show", "verify", "migrate", "repair"
+]
+RepairWord = Literal[
+    "", "scan", "rebuild-from-log", "approve-rebuild", "accept-older", "tail", "pointer"
+]
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,30}", re.ASCII)
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
@@ -54,6 +59,9 @@ class Command:
         with_data: ``yes``: show what events say, too.
         program: ``MODULE:OBJECT``, the program's side of the session.
         dry_run: ``yes``: only tell what would be.
+        repair: Which repair; ``scan`` only tells what each would do.
+        reason: Why, for the record.
+        actor: Who decides, for the record; None: the operating system's user.
         full: ``yes``: said that everything is to be read, which is always so.
         require: Level of assurance without which the verdict is not "good".
         place: The options that lead another command to the same store, where they were given.
@@ -81,6 +89,9 @@ class Command:
     with_data: Literal["yes", "no"] = "no"
     program: str = ""
     dry_run: Literal["yes", "no"] = "no"
+    repair: RepairWord = ""
+    reason: str | None = None
+    actor: str | None = None
     full: Literal["yes", "no"] = "no"
     require: Literal["L0", "L1", "L2", "L3"] = "L0"
     place: tuple[str, ...] = ()
@@ -100,6 +111,8 @@ def parse(words: Sequence[str]) -> Command:
         raise _misuse("lastgood load", "--if-new is for the last good one, not for --sequence")
     if found["verb"] == "show":
         _check_show(found)
+    if found["verb"] == "repair":
+        _check_repair(found)
     found["place"] = tuple(_place(found))
     found.setdefault("root", os.environ.get("LASTGOOD_ROOT", ""))
     found.setdefault("keys", os.environ.get("LASTGOOD_KEYS", ""))
@@ -118,6 +131,20 @@ def _check_show(found: dict[str, Any]) -> None:
             "--since, --limit and --data go with --events, --sequence, --state and "
             "--schema-version without it",
         )
+
+
+def _check_repair(found: dict[str, Any]) -> None:
+    """Refuse a decision without what it needs, or with what is for another one."""
+    which = found["repair"]
+    needed = {"accept-older": {"sequence"}, "rebuild-from-log": {"program"}}.get(which, set())
+    if which != "scan":
+        needed = needed | {"reason"}
+    given = {"sequence", "program", "reason", "actor"} & found.keys()
+    allowed = needed | ({"actor"} if which != "scan" else set())
+    for name in sorted(needed - given):
+        raise _misuse("lastgood repair", f"--{which} needs --{name}")
+    for name in sorted(given - allowed):
+        raise _misuse("lastgood repair", f"--{name} is not for --{which}")
 
 
 def _place(found: dict[str, Any]) -> Iterator[str]:
@@ -169,6 +196,7 @@ def _parser() -> _Parser:
     _show(verbs)
     _verify(verbs)
     _migrate(verbs)
+    _repair(verbs)
     return parser
 
 
@@ -322,11 +350,39 @@ def _migrate(verbs: _Verbs[_Parser]) -> None:
     )
 
 
-def _program(parser: argparse.ArgumentParser) -> None:
+def _repair(verbs: _Verbs[_Parser]) -> None:
+    repair = _verb(verbs, "repair", "decide how a session that stopped goes on, for the record")
+    which = repair.add_mutually_exclusive_group(required=True)
+    for word, meaning in (
+        ("scan", "only tell what is there and what each repair would do; nothing is changed"),
+        ("pointer", "go on from the newest revision that verifies"),
+        ("tail", "the event log ends before its damaged end"),
+        (
+            "rebuild-from-log",
+            "rebuild a damaged current checkpoint from the log now, with --program",
+        ),
+        ("approve-rebuild", "approve that, for the next opening of the session by its program"),
+        (
+            "accept-older",
+            "without a log: go on from the older checkpoint at --sequence; what came after is lost",
+        ),
+    ):
+        which.add_argument(
+            f"--{word}", dest="repair", action="store_const", const=word, help=meaning
+        )
+    _sequence(repair, "of the older checkpoint to go on from")
+    _program(repair, required=False)
+    repair.add_argument("--reason", metavar="TEXT", help="why; sealed into the record")
+    repair.add_argument(
+        "--actor", metavar="NAME", help="who decides; default: the operating system's user"
+    )
+
+
+def _program(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument(
         "--program",
         metavar="MODULE:OBJECT",
-        required=True,
+        required=required,
         help="a mapping of Store.session's arguments, such as the reducer; imported as by "
         "python -m, never from the store",
     )

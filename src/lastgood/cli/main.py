@@ -26,6 +26,7 @@ _HOME: Final = {
     "list": ("lastgood.cli.verbs.inspect", "rows"),
     "sessions": ("lastgood.cli.verbs.inspect", "sessions"),
     "migrate": ("lastgood.cli.verbs.migrate", "migrate"),
+    "repair": ("lastgood.cli.verbs.repair", "repair"),
     "show": ("lastgood.cli.verbs.inspect", "show"),
     "verify": ("lastgood.cli.verbs.verify", "verify"),
 }
@@ -112,6 +113,11 @@ def _verb(command: Command) -> Callable[[Command], Answer | Streamed]:
 
 
 def _interrupted(command: Command) -> LastgoodError:
+    if command.verb == "repair":
+        return _InterruptedError(
+            "Interrupted",
+            safe="What was decided is sealed, or nothing is; no damaged byte is lost",
+        )
     if command.verb not in ("save", "migrate"):
         return _InterruptedError("Interrupted")
     return _InterruptedError(

@@ -126,6 +126,15 @@ def judge(
     )
 
 
+def records_behind(region: bytes, *, keys: EventKeys, segment: str) -> int:
+    """How many lines verify behind the first one of a damaged region.
+
+    Raises:
+        LastgoodError: One that verifies cannot be read.
+    """
+    return _behind(region, keys=keys, segment=segment).records
+
+
 def _placed(problem: LastgoodError, data: bytes, bad: BadLine, segment: str) -> LastgoodError:
     """The problem, with its line and offset where its class tells them."""
     if not isinstance(problem, DamagedError):

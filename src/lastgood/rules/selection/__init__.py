@@ -22,18 +22,16 @@ What must hold, in this order; each part of ``select`` carries its number:
  9. The witness, where there is one, does not remember anything newer or different.
 10. The schema of what was chosen is known.
 
-An operator's decision can let 5, a damaged current checkpoint in 6, and newer epochs in 7 and 8
-pass: ``Evidence.waived``. A damaged current checkpoint passes, too, where the newest revision
-holds a sealed approval to rebuild it, and the caller has what it takes to.
+An operator's decision can let 5, damage in 6, and newer epochs in 7 and 8 pass:
+``Evidence.waived``. A damaged current checkpoint passes, too, where the newest revision holds a
+sealed approval to rebuild it, and the caller has what it takes to.
 
 Order is numeric. Never the clock, mtime, order of a listing or of text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 from lastgood.errors import (
     DamagedError,
@@ -49,119 +47,34 @@ from lastgood.formats import names
 from lastgood.formats.checkpoint import CheckpointHeader
 from lastgood.formats.manifest import Entry, Manifest
 from lastgood.formats.seal import Digest
-from lastgood.formats.session import SessionRecord
+from lastgood.rules.selection.evidence import (
+    REBUILD_APPROVED,
+    Evidence,
+    Mark,
+    Selection,
+    Waiver,
+    Witness,
+)
+
+__all__ = [
+    "MISSING",
+    "NOTHING",
+    "REBUILD_APPROVED",
+    "Evidence",
+    "Mark",
+    "Selection",
+    "Waiver",
+    "Witness",
+    "is_approved",
+    "select",
+]
 
 _Record = TypeVar("_Record")
-
-Waiver = Literal["approved-damage", "damage", "revision-before", "newer-epoch", "log-end"]
-"""What a caller may decide to pass over: a damaged current checkpoint that the newest revision
-approves to rebuild, or any; a bad revision before the newest; checkpoints or a log of a newer
-epoch than the newest revision that is left; a damaged end of the log above every anchor."""
-
-REBUILD_APPROVED: Final = "rebuild-approved"
-"""Type of the note by which a person approves that the current checkpoint is rebuilt; its data is
-that checkpoint's digest."""
 
 _FROM_NUMBERS: Final = (
     "Go on from the newest that verifies with: lastgood repair SESSION --pointer --reason TEXT"
 )
 MISSING: Final = "it is missing, and the newest manifest names it"
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """What a witness remembers; ``sequence`` 0 and digest None where no checkpoint was named."""
-
-    revision: int
-    manifest_digest: Digest
-    sequence: int
-    checkpoint_digest: Digest | None
-
-
-@dataclass(frozen=True, slots=True)
-class Witness:
-    """What was asked of the witness: its mark, and what a missing one means."""
-
-    mark: Mark | None
-    without_mark: Literal["notice", "stop"] = "notice"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """What one reading of a session found; an error stands where a record does not verify.
-
-    Attributes:
-        session: ``session.json``, None if it is not there.
-        pointer: ``manifest.json``, None if it is not there.
-        numbers: Every revision that has a numbered name, ascending.
-        manifests: The numbered manifests that were read: at least the newest two.
-        sequences: Every sequence that has a checkpoint's name, ascending.
-        headers: The checkpoints whose seal and header were read: the previous generation and
-            every one above the current.
-        verified: Those whose payload was verified too: the current one, and each above it of
-            the newest revision's epoch.
-        temporaries: Unpublished names.
-        log_epoch: Highest epoch in a segment's name or line; 0 without a log.
-        witness: None where no witness is configured.
-        schemas: Schema versions that the caller knows; None: any, it will not believe the state.
-        waived: What the caller decided to pass over.
-    """
-
-    session: SessionRecord | LastgoodError | None
-    pointer: Manifest | LastgoodError | None
-    numbers: tuple[int, ...]
-    manifests: Mapping[int, Manifest | LastgoodError]
-    sequences: tuple[int, ...]
-    headers: Mapping[int, CheckpointHeader | LastgoodError]
-    verified: Mapping[int, Entry | LastgoodError]
-    temporaries: tuple[str, ...] = ()
-    log_epoch: int = 0
-    witness: Witness | None = None
-    schemas: Collection[int] | None = None
-    waived: Collection[Waiver] = ()
-
-    @property
-    def has_log(self) -> bool:
-        """Whether the session has an event log."""
-        return isinstance(self.session, SessionRecord) and self.session.log is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """The verdict *it*, or *a new session*.
-
-    Attributes:
-        manifest: The newest revision, None if there is none yet.
-        current: The last good checkpoint; None: a new session.
-        previous: The generation before it.
-        rolled_forward: Whether ``current`` is published and not yet named by a revision.
-        number_missing: Whether the newest revision has only the pointer's name.
-        pointer_behind: How many revisions the pointer is behind; 0 is the rule.
-        leftovers: Names of authentic or unpublished files that lineage does not name.
-        notices: What a person should know.
-        damage: Why ``current`` cannot be read, where the caller waived that; else None.
-    """
-
-    manifest: Manifest | None
-    current: Entry | None
-    previous: Entry | None = None
-    rolled_forward: bool = False
-    number_missing: bool = False
-    pointer_behind: int = 0
-    leftovers: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
-    damage: LastgoodError | None = None
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether nothing is left for the next owner to finish."""
-        return not (self.rolled_forward or self.number_missing or self.pointer_behind)
-
-    def kept(self) -> tuple[Entry, ...]:
-        """The checkpoints that are kept: the generations, and the milestones."""
-        milestones = self.manifest.milestones if self.manifest else ()
-        named = (self.current, self.previous, *(m.entry for m in milestones))
-        return tuple(entry for entry in named if entry is not None)
 
 
 NOTHING: Final = Selection(manifest=None, current=None)
@@ -193,18 +106,20 @@ def select(evidence: Evidence) -> Selection:
         raise
     # 6
     damage = _check_current(evidence, newest)
-    if damage is None:
-        _check_previous(evidence, newest)
+    before = newest.previous if damage is not None else _previous(evidence, newest)
     # 7
-    rolled, fenced = _newer(evidence, newest)
+    rolled, fenced = _continued(evidence, newest)
     # 8
     if evidence.log_epoch > newest.epoch and "newer-epoch" not in evidence.waived:
         raise RollbackDetectedError(
             f"The log was written in epoch {evidence.log_epoch}, the newest manifest in "
             f"{newest.epoch}: the manifests are older than the log"
         )
-    current = rolled or newest.current
-    previous = newest.current if rolled else newest.previous
+    current = rolled[-1] if rolled else newest.current
+    previous = before
+    if rolled:
+        skipped = rolled[:-1] or (_generation_before(evidence, newest, damage),)
+        previous = skipped[-1]
     # 9
     notices = _compare_mark(evidence, newest, current)
     # 10
@@ -216,7 +131,7 @@ def select(evidence: Evidence) -> Selection:
         manifest=newest,
         current=current,
         previous=previous,
-        rolled_forward=rolled is not None,
+        rolled_forward=bool(rolled),
         number_missing=number_missing,
         pointer_behind=pointer_behind,
         leftovers=(*fenced, *_leftovers(evidence, newest)),
@@ -321,6 +236,8 @@ def is_approved(newest: Manifest) -> bool:
 def _mending(evidence: Evidence, newest: Manifest) -> str:
     """The one command that goes on when the current checkpoint cannot be believed."""
     how = "--rebuild-from-log --program MODULE:OBJECT"
+    if not is_approved(newest) and _is_succeeded(evidence, newest):
+        return _FROM_NUMBERS
     if not evidence.has_log:
         if newest.previous is None:
             return "Look at every finding with: lastgood verify SESSION"
@@ -328,8 +245,42 @@ def _mending(evidence: Evidence, newest: Manifest) -> str:
     return f"Go on from what verifies with: lastgood repair SESSION {how} --reason TEXT"
 
 
+def _is_succeeded(evidence: Evidence, newest: Manifest) -> bool:
+    """Whether a crash left a sound checkpoint that continues the current one."""
+    try:
+        rolled, _ = _newer(evidence, newest)
+    except LastgoodError:
+        return False
+    return bool(rolled)
+
+
+def _previous(evidence: Evidence, newest: Manifest) -> Entry | None:
+    """Rule 6 for the previous generation; None, where it is bad and that is waived."""
+    try:
+        _check_previous(evidence, newest)
+    except (DamagedError, UnknownFormatError, ForkDetectedError) as error:
+        if "generation-before" in evidence.waived:
+            return None
+        error.do = _FROM_NUMBERS
+        raise
+    return newest.previous
+
+
+def _generation_before(
+    evidence: Evidence, newest: Manifest, damage: LastgoodError | None
+) -> Entry | None:
+    """The generation before one that is rolled forward to: the current, unless that is damaged."""
+    if damage is None:
+        return newest.current
+    try:
+        _check_previous(evidence, newest)
+    except LastgoodError:
+        return None
+    return newest.previous
+
+
 def _check_previous(evidence: Evidence, newest: Manifest) -> None:
-    """Rule 6 for the previous generation."""
+    """Return only if the previous generation, where there is one, is what ``newest`` says."""
     previous = newest.previous
     if previous is not None:
         _check_exists(evidence, previous)
@@ -344,8 +295,18 @@ def _check_exists(evidence: Evidence, entry: Entry) -> None:
         raise DamagedError(MISSING, name=entry.name)
 
 
-def _newer(evidence: Evidence, newest: Manifest) -> tuple[Entry | None, tuple[str, ...]]:
-    """Rule 7; the checkpoint to roll forward to, and the leftovers of fenced writers."""
+def _continued(evidence: Evidence, newest: Manifest) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+    """Rule 7; damage there can be gone round where the log knows what it held."""
+    try:
+        return _newer(evidence, newest)
+    except (DamagedError, UnknownFormatError) as error:
+        if evidence.has_log:
+            error.do = _FROM_NUMBERS
+        raise
+
+
+def _newer(evidence: Evidence, newest: Manifest) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
+    """The checkpoints that continue the current one, and the leftovers of fenced writers."""
     above = newest.current.sequence if newest.current else 0
     fenced: list[str] = []
     same: list[CheckpointHeader] = []
@@ -362,18 +323,19 @@ def _newer(evidence: Evidence, newest: Manifest) -> tuple[Entry | None, tuple[st
             fenced.append(names.checkpoint(sequence))
         else:
             same.append(header)
-    if len(same) > 1:
+    # Of a lost revision's save and of the one that a crash broke off behind it, there are two.
+    if len(same) > 1 and "newer-epoch" not in evidence.waived:
         raise RollbackDetectedError(
             f"{len(same)} checkpoints are newer than the newest manifest; a crash leaves one"
         )
-    if not same:
-        return None, tuple(fenced)
-    (header,) = same
-    if header.previous != (newest.current.digest if newest.current else None):
-        raise ForkDetectedError(
-            f"{names.checkpoint(header.sequence)} does not continue the current checkpoint"
-        )
-    return _sound(evidence.verified[header.sequence]), tuple(fenced)
+    before = newest.current.digest if newest.current else None
+    for header in same:
+        if header.previous != before:
+            raise ForkDetectedError(
+                f"{names.checkpoint(header.sequence)} does not continue the current checkpoint"
+            )
+        before = header.digest
+    return tuple(_sound(evidence.verified[h.sequence]) for h in same), tuple(fenced)
 
 
 def _compare_mark(
