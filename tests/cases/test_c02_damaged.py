@@ -157,9 +157,9 @@ def test_c02_07_damaged_store_says_the_same_for_ever_and_nothing_grows(
     for _ in range(5):
         ran = commands.run(*words, stdin=b"{}", environment={"LASTGOOD_ROOT": str(place)}).left(2)
         check(trees.CURRENT in ran.said + ran.text, f"the file is not named: {ran.said}")
-        check("repair" not in ran.said, ran.said)
+        then = "lastgood repair nightly --accept-older --sequence 20 --reason TEXT"
+        check(then in ran.said, f"no next command: {ran.said}")
         if verb != "verify":
-            check("lastgood verify nightly" in ran.said, f"no next command: {ran.said}")
             check_equal(ran.said.count("\n"), 1, f"lines of {ran.said}")
         seen.add((ran.out, ran.err))
         trees.check_untouched(place, before, f"after {verb}")
