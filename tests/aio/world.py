@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -32,10 +33,12 @@ class Gate:
     Attributes:
         flushes: Names of the flushes that were begun.
         is_reached: Whether one waits.
+        failing: Name of those that fail.
     """
 
     def __init__(self, *, really: bool = True) -> None:
         self.flushes: list[str] = []
+        self.failing = ""
         self._really = really
         self._is_open = threading.Event()
         self._is_open.set()
@@ -62,6 +65,8 @@ class Gate:
         if self._passing < 0 and not self._is_open.is_set():
             self._reached.set()
             check(self._is_open.wait(LONG_S), "nobody opened the gate")
+        if name == self.failing:
+            raise OSError(errno.EIO, "planted")
         if self._really:
             call(fd)
 
