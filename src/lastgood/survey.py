@@ -20,6 +20,7 @@ from lastgood.errors import (
     DamagedError,
     KeyMismatchError,
     LastgoodError,
+    LogGapError,
     NotStoredError,
     printable,
 )
@@ -203,6 +204,7 @@ def read_log(
 
     Raises:
         DamagedError: A record of this session names no place in the log, or a wrong one.
+        LogGapError: What is kept of the log does not begin where the base ends.
         LastgoodError: As ``LogReading.find``.
     """
     if record is None or record.log is None:
@@ -210,6 +212,13 @@ def read_log(
     log = LogReading(reading.scope, reading.storage, reading.trace)
     if chosen.manifest is None:
         return log.find()
+    floor = chosen.manifest.floor
+    if floor is not None and floor.count > (0 if base is None else base.sequence):
+        raise LogGapError(
+            f"the log was cut and begins at event {floor.count + 1}, and no generation from event "
+            f"{floor.count} on verifies to start from",
+            do="Put back a copy of one of the last two checkpoints, or of the whole session",
+        )
     anchors = [_anchor_of_claim(chosen.manifest)]
     since = 1
     if base is not None:
@@ -222,7 +231,7 @@ def read_log(
     return log.find(
         anchors=anchors,
         since=1 if whole else since,
-        floor=chosen.manifest.floor,
+        floor=floor,
     )
 
 
