@@ -42,7 +42,9 @@ def test_demo_succeeds_and_its_last_lines_can_be_pasted(tmp_path: Path) -> None:
     check(killed and int(killed[1]) > 0, "nothing was killed")
     (made,) = top.iterdir()
     check_equal(made.stat().st_mode & 0o777, 0o700, "mode of its directory")
-    check_equal({path.name for path in made.iterdir()}, {"state", "keys.json", "damaged", "job"}, "files")
+    check_equal(
+        {path.name for path in made.iterdir()}, {"state", "keys.json", "damaged", "job"}, "files"
+    )
     pasted = dict(re.findall(r"^(Load|Verify|Remove) it: +(.*)$", ran.stdout, re.MULTILINE))
     for name in ("Load", "Verify", "Remove"):
         done = subprocess.run(["/bin/sh", "-c", pasted[name]], capture_output=True, check=False)
