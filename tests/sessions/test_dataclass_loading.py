@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from lastgood.typed_state import state_type
-from tests.sessions.jobs import JOB, Money, Node, Ring, job
+from tests.sessions.jobs import JOB, Money, Node, Ring, job, named
 from tests.sessions.stored import unreadable, unstorable
 from tests.support.check import check, check_equal
 
@@ -76,7 +76,7 @@ def test_an_unknown_field_is_refused_and_never_dropped(path: str, shown: str) ->
         ("either", [1, "a"], "$.either[1]"), ("tree.parent", {}, "$.tree.parent.name"),
         ("tree.children", [None], "$.tree.children[0]"), ("count", None, "$.count"),
     ],
-    ids=str,
+    ids=named,
 )  # fmt: skip
 def test_stored_data_of_another_type_is_refused_with_its_path(
     path: str, value: Any, shown: str
@@ -115,7 +115,10 @@ class Counted:
         self.made.append(self)
 
 
-@pytest.mark.parametrize("data", [{}, {"number": "1"}, {"number": 1, "more": 2}, [], None], ids=str)
+DATA = [{}, {"number": "1"}, {"number": 1, "more": 2}, [], None]
+
+
+@pytest.mark.parametrize("data", DATA, ids=named)
 def test_nothing_is_made_of_data_that_does_not_fit(data: Any) -> None:
     """Code of the caller's class runs only once its fields are known to be right."""
     Counted.made.clear()
@@ -123,7 +126,7 @@ def test_nothing_is_made_of_data_that_does_not_fit(data: Any) -> None:
     check_equal(Counted.made, [], "what was made")
 
 
-@pytest.mark.parametrize("data", [None, [], "x", 1, True, [PLAIN], {}], ids=lambda v: str(v)[:8])
+@pytest.mark.parametrize("data", [None, [], "x", 1, True, [PLAIN], {}], ids=lambda v: named(v)[:8])
 def test_stored_data_that_is_no_object_of_the_fields_is_refused(data: Any) -> None:
     """R5: state of plain JSON that a typed program opens, for instance."""
     error = unreadable(JOB, data)

@@ -11,7 +11,7 @@ import pytest
 
 from lastgood.errors import StateError
 from lastgood.typed_state import state_type
-from tests.sessions.jobs import JOB, Base, Colour, Job, Level, Money, Node, Ring, Status, job
+from tests.sessions.jobs import JOB, Base, Colour, Job, Level, Money, Node, Ring, Status, job, named
 from tests.sessions.stored import alike, given_back, stored, unstorable
 from tests.support.check import check, check_equal
 
@@ -128,7 +128,7 @@ WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("changes", "path"), WRONG_VALUES, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("changes", "path"), WRONG_VALUES, ids=lambda value: named(value)[:40])
 def test_a_value_of_another_type_is_refused_with_its_path(
     changes: dict[str, Any], path: str
 ) -> None:
@@ -144,7 +144,7 @@ def test_a_refusal_says_every_type_that_was_expected() -> None:
     check("expected None or int or list or str, not float" in told, told)
 
 
-@pytest.mark.parametrize("state", [None, {}, {"ident": 1}, Base(1), Job, object()], ids=repr)
+@pytest.mark.parametrize("state", [None, {}, {"ident": 1}, Base(1), Job, object()], ids=named)
 def test_what_is_not_of_the_type_itself_is_refused(state: Any) -> None:
     """C9: also the base class, and the class instead of an instance."""
     check_equal(unstorable(JOB, state).path, "$", "the path")
@@ -156,7 +156,7 @@ FREE: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("free", FREE, ids=repr)
+@pytest.mark.parametrize("free", FREE, ids=named)
 def test_what_is_declared_as_anything_is_still_plain_json(free: Any) -> None:
     """C9-04: ``Any`` is JSON data, never what a serialiser would make of it.
 

@@ -28,6 +28,7 @@ from pydantic import (
 
 from lastgood.errors import ConfigurationError, StateError, UsageError
 from lastgood.typed_state import state_type
+from tests.sessions.jobs import named
 from tests.sessions.stored import given_back, stored, unreadable, unstorable
 from tests.support.check import check, check_equal
 from tests.support.values import same
@@ -205,7 +206,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "path"), WRONG, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("changes", "path"), WRONG)
 def test_a_model_that_would_not_come_back_is_not_saved(changes: dict[str, Any], path: str) -> None:
     """C9-04: what pydantic would drop, mask, coerce or reorder is refused before it is written."""
     error = unstorable(SHOP, shop(**changes))
@@ -214,7 +215,7 @@ def test_a_model_that_would_not_come_back_is_not_saved(changes: dict[str, Any], 
     check(error.__cause__ is None, "pydantic's error quotes values, and is not chained")
 
 
-@pytest.mark.parametrize("state", [None, {}, Other(), Price(), Discounted(), Shop], ids=str)
+@pytest.mark.parametrize("state", [None, {}, Other(), Price(), Discounted(), Shop], ids=named)
 def test_what_is_not_exactly_of_the_model_class_is_refused(state: Any) -> None:
     """A subclass would come back as its base."""
     check_equal(unstorable(state_type(Price) if type(state) is Discounted else SHOP, state).path,
@@ -350,7 +351,7 @@ def test_an_unknown_field_is_refused_where_the_model_forbids_it_itself() -> None
         ({"point": {"x": 1}}, "$.point.y"),
         ({"by_number": {"a": "b"}}, "$.by_number.a"),
     ],
-    ids=str,
+    ids=named,
 )
 def test_stored_data_of_another_type_is_refused_with_its_path(
     changes: dict[str, Any], path: str
@@ -361,7 +362,7 @@ def test_stored_data_of_another_type_is_refused_with_its_path(
     check(error.__cause__ is None, "pydantic's error quotes values, and is not chained")
 
 
-@pytest.mark.parametrize("data", [None, [], 1, "x", {}, (1,), {"a": {1}}], ids=repr)
+@pytest.mark.parametrize("data", [None, [], 1, "x", {}, (1,), {"a": {1}}], ids=named)
 def test_stored_data_that_is_no_object_of_the_fields_is_refused(data: Any) -> None:
     """R5: state of plain JSON that a typed program opens; also what was never JSON."""
     check("no Shop: " in str(unreadable(SHOP, data)), "the type that was asked for")

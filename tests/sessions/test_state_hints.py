@@ -15,7 +15,7 @@ import pytest
 
 from lastgood.errors import UsageError
 from lastgood.typed_state import state_type
-from tests.sessions.jobs import Colour, Level, Money, Node, Status
+from tests.sessions.jobs import Colour, Level, Money, Node, Status, named
 from tests.sessions.stored import given_back, unreadable, unstorable
 from tests.support.check import check, check_equal
 
@@ -49,7 +49,7 @@ ACCEPTED: list[tuple[Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("hint", "value"), ACCEPTED, ids=str)
+@pytest.mark.parametrize(("hint", "value"), ACCEPTED, ids=named)
 def test_what_comes_back_as_it_was_may_be_declared(hint: Any, value: Any) -> None:
     """The list in lastgood.typed_state.hints, one of each, through a save and a load."""
     kind = with_field(hint)
@@ -109,7 +109,7 @@ REFUSED: list[tuple[Any, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("hint", "path"), REFUSED, ids=str)
+@pytest.mark.parametrize(("hint", "path"), REFUSED, ids=named)
 def test_what_would_come_back_as_something_else_is_refused_when_registered(
     hint: Any, path: str
 ) -> None:

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from lastgood.errors import UsageError
 from lastgood.typed_state import state_type
-from tests.sessions.jobs import Money
+from tests.sessions.jobs import Money, named
 from tests.sessions.stored import given_back, unreadable
 from tests.support.check import check, check_equal
 
@@ -30,7 +30,7 @@ class Plain:
     pass
 
 
-@pytest.mark.parametrize("state", [None, {"a": [1]}, [], "x", 1.5, (1, 2), object()], ids=repr)
+@pytest.mark.parametrize("state", [None, {"a": [1]}, [], "x", 1.5, (1, 2), object()], ids=named)
 def test_plain_json_is_handed_through(state: Any) -> None:
     """Without a type nothing is converted and nothing is looked at: the save proves it."""
     conversion = state_type(None)
@@ -41,7 +41,7 @@ def test_plain_json_is_handed_through(state: Any) -> None:
 @pytest.mark.parametrize(
     "kind",
     [int, dict, list, object, Plain, Pair, Typed, list[int], Money(1), "Money", 3, Any, type, ()],
-    ids=str,
+    ids=named,
 )
 def test_what_is_no_type_of_a_state_is_refused_when_registered(kind: Any) -> None:
     """None, a dataclass, a pydantic model class; nothing is guessed for anything else."""
