@@ -1,6 +1,6 @@
 """The event log and an owner's claim: what the claim attests, and what the owner builds on.
 
-Steps of R1 and R4 that ``lease.take`` makes in a session with an event log; the order of their
+Steps of R1 and R4 that ``taking.take`` makes in a session with an event log; the order of their
 calls is what makes an acknowledged event survive every owner that comes after it.
 """
 

@@ -43,7 +43,7 @@ from lastgood.formats.session import Program
 from lastgood.handle import HandleLock
 from lastgood.inspection import Report, inspect
 from lastgood.keyring import Keyring
-from lastgood.lease import Lease, take
+from lastgood.lease import Lease
 from lastgood.place import find
 from lastgood.pruning import Pruned, prune
 from lastgood.reading import Reading
@@ -53,6 +53,7 @@ from lastgood.saving import SaveReceipt
 from lastgood.storage.interface import OwnedStorage, StorageRoot
 from lastgood.storage.mounts import NetworkFileSystem
 from lastgood.survey import choose
+from lastgood.taking import take
 from lastgood.version import WRITER
 
 Validator = Callable[[JSON], object]

@@ -49,7 +49,7 @@ from lastgood.formats.event import EventKeys
 from lastgood.formats.manifest import Entry, Note
 from lastgood.formats.names import Kind
 from lastgood.formats.session import LogKind, SessionRecord
-from lastgood.lease import Lease, take
+from lastgood.lease import Lease
 from lastgood.log_reading import LogFound
 from lastgood.place import Place
 from lastgood.reading import Reading, Scope
@@ -57,6 +57,7 @@ from lastgood.rules import tail
 from lastgood.rules.retention import Retention
 from lastgood.rules.selection import MISSING, REBUILD_APPROVED, Selection
 from lastgood.storage.interface import OwnedStorage, Storage
+from lastgood.taking import take
 
 REBUILT: Final = "rebuilt-from-log"
 TAIL_ACCEPTED: Final = "tail-accepted"

@@ -12,7 +12,7 @@
     R8  finish     append ``lastgood.resumed``: what was found and decided, sealed
     R9  hand over  state and notices; only now may an effect start
 
-Any doubt in R1–R8 means that nothing starts. R1 to R4 are ``lease.take``. Resume never prunes.
+Any doubt in R1–R8 means that nothing starts. R1 to R4 are ``taking.take``. Resume never prunes.
 
 Crash at any point: the next opening does the same again. A claim without any event after it is
 an epoch that nothing was written in.
@@ -33,13 +33,14 @@ from lastgood.formats.canonical import JSON
 from lastgood.formats.checkpoint import Body
 from lastgood.formats.fingerprint import Fingerprint, fingerprints
 from lastgood.formats.session import SessionRecord
-from lastgood.lease import Lease, take
+from lastgood.lease import Lease
 from lastgood.log_reading import LogFound, LogReading
 from lastgood.reading import Reading, Scope
 from lastgood.reduction import Reduction
 from lastgood.rules.selection import REBUILD_APPROVED
 from lastgood.rules.tail import Torn
 from lastgood.storage.interface import OwnedStorage
+from lastgood.taking import take
 
 S = TypeVar("S")
 

@@ -42,12 +42,13 @@ from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.manifest import Manifest
 from lastgood.formats.merkle import MerkleTree
 from lastgood.formats.segment import Walk
-from lastgood.lease import Lease, take
+from lastgood.lease import Lease
 from lastgood.log_reading import SEGMENTS, Link, LogFound, LogReading
 from lastgood.place import Place
 from lastgood.reading import Reading, Scope
 from lastgood.storage.interface import OwnedStorage, Storage, StorageRoot
 from lastgood.survey import Attempt, choose, until_settled
+from lastgood.taking import take
 
 Keep = Callable[[str, bytes], None]
 """Keeps a segment's bytes under its name, durably, before it leaves."""
