@@ -20,7 +20,16 @@ from lastgood.errors import UsageError, printable
 from lastgood.version import VERSION
 
 Verb = Literal[
-    "keys new", "save", "load", "list", "sessions", "show", "verify", "migrate", "repair"
+    "keys new",
+    "save",
+    "load",
+    "list",
+    "sessions",
+    "show",
+    "verify",
+    "migrate",
+    "repair",
+    "gc",
 ]
 RepairWord = Literal[
     "", "scan", "rebuild-from-log", "approve-rebuild", "accept-older", "tail", "pointer"
@@ -62,6 +71,8 @@ class Command:
         repair: Which repair; ``scan`` only tells what each would do.
         reason: Why, for the record.
         actor: Who decides, for the record; None: the operating system's user.
+        log_before: Events from this one on stay in the log for certain.
+        archive: Where what leaves the log is kept; None: it is erased.
         full: ``yes``: said that everything is to be read, which is always so.
         require: Level of assurance without which the verdict is not "good".
         place: The options that lead another command to the same store, where they were given.
@@ -92,6 +103,8 @@ class Command:
     repair: RepairWord = ""
     reason: str | None = None
     actor: str | None = None
+    log_before: int | None = None
+    archive: str | None = None
     full: Literal["yes", "no"] = "no"
     require: Literal["L0", "L1", "L2", "L3"] = "L0"
     place: tuple[str, ...] = ()
@@ -113,6 +126,8 @@ def parse(words: Sequence[str]) -> Command:
         _check_show(found)
     if found["verb"] == "repair":
         _check_repair(found)
+    if found["verb"] == "gc":
+        _check_gc(found)
     found["place"] = tuple(_place(found))
     found.setdefault("root", os.environ.get("LASTGOOD_ROOT", ""))
     found.setdefault("keys", os.environ.get("LASTGOOD_KEYS", ""))
@@ -145,6 +160,15 @@ def _check_repair(found: dict[str, Any]) -> None:
         raise _misuse("lastgood repair", f"--{which} needs --{name}")
     for name in sorted(given - allowed):
         raise _misuse("lastgood repair", f"--{name} is not for --{which}")
+
+
+def _check_gc(found: dict[str, Any]) -> None:
+    """Refuse to let anything go without a reason, or without a word on what becomes of it."""
+    erase = found.pop("erase", None)
+    if "dry_run" not in found and (erase is None) == ("archive" not in found):
+        raise _misuse("lastgood gc", "say --archive DIR or --erase, or ask with --dry-run")
+    if "dry_run" not in found and "reason" not in found:
+        raise _misuse("lastgood gc", "--reason TEXT is needed")
 
 
 def _place(found: dict[str, Any]) -> Iterator[str]:
@@ -197,6 +221,7 @@ def _parser() -> _Parser:
     _verify(verbs)
     _migrate(verbs)
     _repair(verbs)
+    _gc(verbs)
     return parser
 
 
@@ -372,8 +397,33 @@ def _repair(verbs: _Verbs[_Parser]) -> None:
         )
     _sequence(repair, "of the older checkpoint to go on from")
     _program(repair, required=False)
-    repair.add_argument("--reason", metavar="TEXT", help="why; sealed into the record")
-    repair.add_argument(
+    _decision(repair)
+
+
+def _gc(verbs: _Verbs[_Parser]) -> None:
+    gc = _verb(verbs, "gc", "let older segments leave a session's event log, for the record")
+    gc.add_argument(
+        "--log-before",
+        metavar="N",
+        type=_number,
+        required=True,
+        help="whole segments of events below N, and below the generation before the current one",
+    )
+    what = gc.add_mutually_exclusive_group()
+    what.add_argument("--archive", metavar="DIR", help="keep them there first, durably")
+    what.add_argument("--erase", action="store_const", const="yes", help="keep them nowhere")
+    gc.add_argument(
+        "--dry-run",
+        action="store_const",
+        const="yes",
+        help="only tell what would leave; nothing is changed",
+    )
+    _decision(gc)
+
+
+def _decision(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--reason", metavar="TEXT", help="why; sealed into the record")
+    parser.add_argument(
         "--actor", metavar="NAME", help="who decides; default: the operating system's user"
     )
 

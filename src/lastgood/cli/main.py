@@ -27,6 +27,7 @@ _HOME: Final = {
     "sessions": ("lastgood.cli.verbs.inspect", "sessions"),
     "migrate": ("lastgood.cli.verbs.migrate", "migrate"),
     "repair": ("lastgood.cli.verbs.repair", "repair"),
+    "gc": ("lastgood.cli.verbs.gc", "gc"),
     "show": ("lastgood.cli.verbs.inspect", "show"),
     "verify": ("lastgood.cli.verbs.verify", "verify"),
 }
@@ -117,6 +118,10 @@ def _interrupted(command: Command) -> LastgoodError:
         return _InterruptedError(
             "Interrupted",
             safe="What was decided is sealed, or nothing is; no damaged byte is lost",
+        )
+    if command.verb == "gc":
+        return _InterruptedError(
+            "Interrupted", safe="Nothing left the log that is not in the archive, if one was named"
         )
     if command.verb not in ("save", "migrate"):
         return _InterruptedError("Interrupted")

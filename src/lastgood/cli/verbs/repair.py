@@ -7,15 +7,12 @@ nothing of its kind is damaged, or something else stands in its way, nothing is 
 from __future__ import annotations
 
 import contextlib
-import os
-import pwd
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from lastgood import mending
-from lastgood.claim import Owner
-from lastgood.cli import access
+from lastgood.cli import access, person
 from lastgood.cli.answer import Answer, problem
 from lastgood.cli.arguments import Command
 from lastgood.cli.program import load_program, running_program
@@ -23,19 +20,15 @@ from lastgood.cli.verbs.verify import verify
 from lastgood.cli.wording import cell, fill, harmless, named
 from lastgood.clock import SystemClock
 from lastgood.diagnosis import Repair
-from lastgood.entropy import system_entropy
 from lastgood.errors import LastgoodError, PolicyError, UsageError
 from lastgood.formats import names
 from lastgood.formats.names import SessionId
-from lastgood.formats.session import Program
 from lastgood.mending import Decision, Repaired
 from lastgood.rules.selection import Selection
 from lastgood.session import Session
 from lastgood.store import Store
 from lastgood.survey import choose
-from lastgood.version import VERSION, WRITER
 
-_PROGRAM: Final = Program("lastgood.cli", VERSION)
 _REBUILD: Final = "--rebuild-from-log --program MODULE:OBJECT"
 _WORDS: Final[Mapping[Repair, str]] = {
     "pointer": "--pointer",
@@ -62,7 +55,7 @@ def repair(command: Command) -> Answer:
     if command.repair == "scan":
         return _scan(command, session)
     decision = Decision(
-        actor=_user() if command.actor is None else command.actor, reason=command.reason or ""
+        actor=person.user() if command.actor is None else command.actor, reason=command.reason or ""
     )
     with access.store_of(command) as store:
         if command.repair == "rebuild-from-log":
@@ -72,7 +65,7 @@ def repair(command: Command) -> Answer:
 
 
 def _decide(command: Command, store: Store, session: SessionId, decision: Decision) -> Repaired:
-    place, owner = store.place, _owner()
+    place, owner = store.place, person.owner()
     if command.repair == "pointer":
         return mending.rebuild_pointer(place, session, owner=owner, decision=decision)
     if command.repair == "tail":
@@ -100,7 +93,7 @@ def _rebuild(command: Command, store: Store, session: SessionId, decision: Decis
     found = mending.look(store.place, session, repair="rebuild", clock=clock)
     before = set(_set_aside(store, session))
     if not found.is_approved:
-        mending.approve_rebuild(store.place, session, owner=_owner(), decision=decision)
+        mending.approve_rebuild(store.place, session, owner=person.owner(), decision=decision)
     with running_program(), _opened(store, session, program) as opened:
         base, replayed = opened.resumed.checkpoint, opened.resumed.replayed
         remarks = opened.notices
@@ -224,15 +217,3 @@ def _prospect(
         "says": says,
         "error": problem(error),
     }
-
-
-def _owner() -> Owner:
-    return Owner(program=_PROGRAM, writer=WRITER, clock=SystemClock(), entropy=system_entropy)
-
-
-def _user() -> str:
-    """The name of the operating system's user, by its id; the environment could say anything."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return f"user {os.getuid()}"
