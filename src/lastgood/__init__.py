@@ -77,8 +77,8 @@ if not TYPE_CHECKING:  # else a type checker would take every misspelt name for 
 
     def __getattr__(name: str) -> object:
         """Import a public name when it is first asked for."""
-        if name == "errors":
-            return importlib.import_module("lastgood.errors")
+        if name in ("errors", "aio"):  # aio stays out of __all__: it imports asyncio
+            return importlib.import_module(f"lastgood.{name}")
         if name not in _HOME:
             raise AttributeError(f"module 'lastgood' has no attribute {name!r}")
         return getattr(importlib.import_module(_HOME[name]), name)
