@@ -82,13 +82,13 @@ class Diagnosis:
     """
 
     repair: Repair
-    problem: LastgoodError | None
-    chosen: Selection
-    base: Entry | None
-    bad: tuple[str, ...]
-    log: LogFound | None
-    end_damage: LastgoodError | None
-    is_approved: bool
+    problem: LastgoodError | None = None
+    chosen: Selection = selection.NOTHING
+    base: Entry | None = None
+    bad: tuple[str, ...] = ()
+    log: LogFound | None = None
+    end_damage: LastgoodError | None = None
+    is_approved: bool = False
 
     def refuse_unneeded(self) -> None:
         """Return only if the repair is needed.
@@ -96,11 +96,12 @@ class Diagnosis:
         Raises:
             UsageError: It is not.
         """
-        if self.problem is None:
-            raise UsageError(
-                f"There is nothing to repair. {_UNNEEDED[self.repair]}",
-                do="See what is stored with: lastgood verify SESSION",
-            )
+        if self.problem is not None:
+            return
+        do = "See what is stored with: lastgood verify SESSION"
+        if self.chosen.rolled_forward and self.repair in ("rebuild", "older"):
+            do = f"A newer one continues it. {selection.FROM_NUMBERS}"
+        raise UsageError(f"There is nothing to repair. {_UNNEEDED[self.repair]}", do=do)
 
 
 def diagnose(scope: Scope, storage: Storage, *, repair: Repair, clock: Clock) -> Diagnosis:
@@ -138,19 +139,25 @@ def _read(reading: Reading, repair: Repair) -> Diagnosis:
     seen = reading.evidence()
     record = _record(reading.scope, seen)
     _check_policy(seen, repair)
-    bad = tuple(_bad(seen)) if repair == "pointer" else ()
-    evidence = _without(seen, bad) if repair == "pointer" else seen
-    chosen = selection.select(evidence)
-    base = base_of(reading, chosen)
-    log, end_damage = _log(reading, record, chosen, base)
-    problem: LastgoodError | None
+    bad: tuple[str, ...] = ()
+    problem: LastgoodError | None = None
+    evidence = seen
     if repair == "pointer":
         problem = _stopping(seen)
-    else:
-        problem = end_damage if repair == "tail" else chosen.damage
+        if problem is None:
+            return Diagnosis(repair=repair)
+        bad = tuple(_bad(seen))
+        evidence = _without(seen, bad)
+    chosen = selection.select(evidence)
+    if repair in ("rebuild", "older"):
+        problem = chosen.damage
+        if problem is None:
+            return Diagnosis(repair=repair, chosen=chosen)
+    base = base_of(reading, chosen)
+    log, end_damage = _log(reading, record, chosen, base)
     return Diagnosis(
         repair=repair,
-        problem=problem,
+        problem=end_damage if repair == "tail" else problem,
         chosen=chosen,
         base=base,
         bad=bad,

@@ -26,7 +26,8 @@ _MAX_CELL_CHARS: Final = 1_000
 _MAX_TYPED_CHARS: Final = 200
 _COMMAND: Final = re.compile(
     r"(?<=lastgood )(?:(?:(?P<verb>verify|list|load) SESSION|(?P<whole>sessions))\b(?! --)"
-    r"|(?P<more>show|repair|migrate) SESSION\b)"
+    r"|(?P<more>show|repair|migrate) SESSION\b"
+    r"(?P<behind>(?: --[a-z-]+(?: [A-Z0-9]+(?::[A-Z]+)?\b)?)*))"
 )
 
 
@@ -90,7 +91,10 @@ def named(text: str, *, session: str | None, place: Sequence[str] = ()) -> str:
     def command(found: re.Match[str]) -> str:
         if found["whole"]:
             return found["whole"] + options
-        return f"{found['verb'] or found['more']}{options} {word}"
+        verb, behind = found["verb"] or found["more"], found["behind"] or ""
+        if word.startswith("-"):  # behind its two hyphens, nothing is an option any more
+            return f"{verb}{options}{behind} {word}"
+        return f"{verb}{options} {word}{behind}"
 
     return _COMMAND.sub(command, text)
 

@@ -57,6 +57,7 @@ from lastgood.rules.selection.evidence import (
 )
 
 __all__ = [
+    "FROM_NUMBERS",
     "MISSING",
     "NOTHING",
     "REBUILD_APPROVED",
@@ -71,9 +72,10 @@ __all__ = [
 
 _Record = TypeVar("_Record")
 
-_FROM_NUMBERS: Final = (
+FROM_NUMBERS: Final = (
     "Go on from the newest that verifies with: lastgood repair SESSION --pointer --reason TEXT"
 )
+"""What to do where a revision, or what it names beside the current checkpoint, is bad."""
 MISSING: Final = "it is missing, and the newest manifest names it"
 
 
@@ -102,7 +104,7 @@ def select(evidence: Evidence) -> Selection:
             _check_revision_before(evidence, newest)
     except (DamagedError, UnknownFormatError, ForkDetectedError) as error:
         if any(isinstance(m, Manifest) for m in (evidence.pointer, *evidence.manifests.values())):
-            error.do = _FROM_NUMBERS
+            error.do = FROM_NUMBERS
         raise
     # 6
     damage = _check_current(evidence, newest)
@@ -237,7 +239,7 @@ def _mending(evidence: Evidence, newest: Manifest) -> str:
     """The one command that goes on when the current checkpoint cannot be believed."""
     how = "--rebuild-from-log --program MODULE:OBJECT"
     if not is_approved(newest) and _is_succeeded(evidence, newest):
-        return _FROM_NUMBERS
+        return FROM_NUMBERS
     if not evidence.has_log:
         if newest.previous is None:
             return "Look at every finding with: lastgood verify SESSION"
@@ -261,7 +263,7 @@ def _previous(evidence: Evidence, newest: Manifest) -> Entry | None:
     except (DamagedError, UnknownFormatError, ForkDetectedError) as error:
         if "generation-before" in evidence.waived:
             return None
-        error.do = _FROM_NUMBERS
+        error.do = FROM_NUMBERS
         raise
     return newest.previous
 
@@ -301,7 +303,7 @@ def _continued(evidence: Evidence, newest: Manifest) -> tuple[tuple[Entry, ...],
         return _newer(evidence, newest)
     except (DamagedError, UnknownFormatError) as error:
         if evidence.has_log:
-            error.do = _FROM_NUMBERS
+            error.do = FROM_NUMBERS
         raise
 
 
