@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 from lastgood.clock import Clock
 from lastgood.errors import LastgoodError, PolicyError, printable
@@ -26,7 +26,9 @@ from lastgood.log_reading import SEGMENTS, LogFound, LogReading
 from lastgood.reading import Reading, Scope, newest_of
 from lastgood.rules import selection
 from lastgood.storage.interface import Storage
-from lastgood.survey import Attempt, base_of, read_log, until_settled
+from lastgood.survey import Attempt, base_of, read_log, read_whole, until_settled
+
+_TRIMMINGS: Final = 3
 
 Extent = Literal["all", "recent"]
 """``recent``: from the segment of the older generation on, which is what resuming reads."""
@@ -99,14 +101,26 @@ def read(scope: Scope, storage: Storage, *, clock: Clock, extent: Extent = "all"
             f"Session {printable(scope.session)} has no event log",
             do="See its checkpoints with: lastgood list SESSION",
         )
-    return until_settled(
-        lambda: _attempt(Reading(scope, storage), extent),
-        what=f"session {printable(scope.session)}",
-        clock=clock,
-    )
+    for _ in range(_TRIMMINGS):
+        found = until_settled(
+            lambda: _attempt(Reading(scope, storage)),
+            what=f"session {printable(scope.session)}",
+            clock=clock,
+        )
+        if extent == "recent" or found.error is not None or found.found is None:
+            return found
+        try:
+            whole = found.found
+            if whole.end.count:
+                whole = read_whole(scope, storage, whole, floor=found.floor)
+            return replace(found, found=whole)
+        except LastgoodError as error:
+            stopped = replace(found, found=None, error=error)
+        # A trimming may have taken segments away since the floor was read: then look again.
+    return stopped
 
 
-def _attempt(reading: Reading, extent: Extent) -> Attempt[History]:
+def _attempt(reading: Reading) -> Attempt[History]:
     scope, storage = reading.scope, reading.storage
     floor = None
     try:
@@ -117,7 +131,7 @@ def _attempt(reading: Reading, extent: Extent) -> Attempt[History]:
         chosen = selection.select(evidence)
         sound = record if isinstance(record, SessionRecord) else None
         base = base_of(reading, chosen)
-        found = read_log(reading, sound, chosen, base=base, whole=extent == "all")
+        found = read_log(reading, sound, chosen, base=base)
     except LastgoodError as error:
         stopped = History(scope=scope, storage=storage, floor=floor, error=error)
         return Attempt(stopped, is_plain=False, trace=reading.trace)

@@ -11,7 +11,7 @@ place in it. Of two records that contradict each other both are named.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from lastgood.clock import Clock
@@ -36,26 +36,35 @@ from lastgood.report import ASSURANCE, LogSummary, Report, Role, Row
 from lastgood.rules import selection
 from lastgood.rules.selection import Evidence
 from lastgood.storage.interface import Storage
-from lastgood.survey import Attempt, until_settled
+from lastgood.survey import Attempt, read_whole, until_settled
 
 __all__ = ["ASSURANCE", "LogSummary", "Report", "Role", "Row", "inspect"]
 
 _Found = TypeVar("_Found")
 
 _SHOWN: Final = 5
+_TRIMMINGS: Final = 3
 
 
 def inspect(scope: Scope, storage: Storage, *, clock: Clock) -> Report:
-    """Read and verify every record of a session.
+    """Read and verify every record of a session, and all of its log.
+
+    What a writer may be moving, the records and the end of the log, is read by the reader's
+    rule; the rest of the log, however long that takes, once afterwards.
 
     Raises:
         BusyError: A writer kept moving it.
     """
-    return until_settled(
-        lambda: _Inspection(Reading(scope, storage)).attempt(),
-        what=f"session {printable(scope.session)}",
-        clock=clock,
-    )
+    for _ in range(_TRIMMINGS):
+        inspection = until_settled(
+            lambda: _Inspection(Reading(scope, storage)).attempt(),
+            what=f"session {printable(scope.session)}",
+            clock=clock,
+        )
+        report = inspection.report()
+        if report.error is None or not inspection.was_trimmed():
+            break
+    return report
 
 
 class _Inspection:
@@ -67,9 +76,13 @@ class _Inspection:
         self._sound: list[tuple[Role, CheckpointHeader]] = []
         self._places: list[tuple[str, LogAnchor | None]] = []
         self._known: tuple[str, frozenset[str]] = ("", frozenset())
+        self._expects_log = False
+        self._log: LogFound | None = None
+        self._floor: LogAnchor | None = None
+        self._draft = Report(session=reading.scope.session)
 
-    def attempt(self) -> Attempt[Report]:
-        """Read everything once: the log after the records, so that it is never older (R2)."""
+    def attempt(self) -> Attempt[_Inspection]:
+        """Read what may move, once: the log after the records, so that it is never older (R2)."""
         evidence = self._collect(self._reading.evidence)
         selected = None
         if evidence is not None:
@@ -82,33 +95,45 @@ class _Inspection:
             self._check_new(archived)
         self._other_manifests(evidence)
         besides, self._errors = self._errors, []
-        log = self._log(evidence, newest) if evidence is not None else None
-        # What stops a load comes first; a damaged log does, an old checkpoint does not.
-        errors = [*stopping, *self._errors, *besides]
+        self._floor = newest.floor if newest is not None else None
+        self._log = self._recent(evidence, newest) if evidence is not None else None
+        # What stops a load comes first; a damaged end of the log does, an old checkpoint does not.
+        self._errors = [*stopping, *self._errors, *besides]
         record = evidence.session if evidence is not None else None
-        report = Report(
+        self._draft = Report(
             session=self._reading.scope.session,
             record=record if isinstance(record, SessionRecord) else None,
             selection=selected,
             rows=tuple(rows),
-            log=None if log is None else _summary(log),
-            error=errors[0] if errors else None,
-            findings=_said_once(errors),
+            log=None if self._log is None else _summary(self._log),
+            error=self._errors[0] if self._errors else None,
             foreign=(*self._reading.foreign, *(n for n in archived if _is_foreign(_leaf(n)))),
             leftovers=(
                 *(selected.leftovers if selected else ()),
-                *(log.leftovers if log else ()),
                 *(n for n in archived if names.is_set_aside(_leaf(n))),
             ),
-            notices=(
-                *(selected.notices if selected else ()),
-                *(log.notices if log else ()),
-                *self._archive_gaps(),
-            ),
+            notices=(*(selected.notices if selected else ()), *self._archive_gaps()),
         )
         is_named = selected is not None and selected.current is not None
-        plain = is_named and report.verdict == "good" and not self._reading.lost_names
-        return Attempt(report, plain, self._reading.trace)
+        plain = is_named and self._draft.verdict == "good" and not self._reading.lost_names
+        return Attempt(self, plain, self._reading.trace)
+
+    def report(self) -> Report:
+        """What was found, and what the rest of the log says to it."""
+        log = self._whole()
+        return replace(
+            self._draft,
+            log=None if log is None else _summary(log),
+            error=self._errors[0] if self._errors else None,
+            findings=_said_once(self._errors),
+            leftovers=(*self._draft.leftovers, *(log.leftovers if log else ())),
+            notices=(*self._draft.notices, *(log.notices if log else ())),
+        )
+
+    def was_trimmed(self) -> bool:
+        """Whether the log begins elsewhere than it did: what is missing may have been removed."""
+        newest = Reading(self._reading.scope, self._reading.storage).manifest(names.POINTER)
+        return isinstance(newest, Manifest) and newest.floor != self._floor
 
     def _collect(self, read: Callable[[], _Found]) -> _Found | None:
         try:
@@ -181,8 +206,8 @@ class _Inspection:
         is_here = at is not None and at.count == file.sequence
         self._places.append((file.name, at if is_here else None))
 
-    def _log(self, evidence: Evidence, newest: Manifest | None) -> LogFound | None:
-        """Read the whole log, and compare with it what every record says of it (R4)."""
+    def _recent(self, evidence: Evidence, newest: Manifest | None) -> LogFound | None:
+        """Find the end of the log, and compare with it what the records say of it (R4)."""
         record = evidence.session
         if isinstance(record, SessionRecord) and record.log is None:
             if evidence.log_epoch:
@@ -197,16 +222,40 @@ class _Inspection:
             if at is None:
                 what = "it names no place in the event log"
                 self._errors.append(DamagedError(what, name=name))
-        places = [(name, at) for name, at in self._places if at is not None]
+        self._expects_log = True
         log = LogReading(self._reading.scope, self._reading.storage, self._reading.trace)
-        floor = newest.floor if newest else None
-        marks = {at.count: at for _, at in places}
-        found = self._collect(lambda: log.find(anchors=marks.values(), floor=floor))
+        older = None if newest is None else newest.previous or newest.current
+        return self._collect(
+            lambda: log.find(
+                anchors=self._marks().values(),
+                since=1 if older is None else older.sequence,
+                floor=self._floor,
+            )
+        )
+
+    def _marks(self) -> dict[int, LogAnchor]:
+        """What the records say of the log, one of them for each event."""
+        return {at.count: at for _, at in self._places if at is not None}
+
+    def _whole(self) -> LogFound | None:
+        """All of the log, which every record is to agree with."""
+        if not self._expects_log:
+            return None
+        scope, storage = self._reading.scope, self._reading.storage
+        recent, marks, found = self._log, self._marks(), self._log
+        if recent is not None and recent.end.count:
+            found = self._collect(
+                lambda: read_whole(
+                    scope, storage, recent, anchors=marks.values(), floor=self._floor
+                )
+            )
+        places = [(name, at) for name, at in self._places if at is not None]
         if found is not None and all(marks[at.count] == at for _, at in places):
             return found
         # One record too many, or a log that is older: read it alone, and ask each record.
+        log = LogReading(scope, storage)
         if found is None:
-            found = self._collect(lambda: log.find(floor=floor))
+            found = self._collect(lambda: log.find(floor=self._floor))
         if found is not None:
             self._errors += _contradictions(log, found, places)
         return found
@@ -244,14 +293,6 @@ class _Inspection:
                 elif found is not None and found.revision != revision:
                     name = names.manifest(revision)
                     self._errors.append(SplicedError("it holds another revision", name=name))
-
-
-def _once(errors: Iterable[LastgoodError]) -> tuple[str, ...]:
-    """What was found, each thing as it was said first: that names the command that goes on."""
-    said: dict[str, str] = {}
-    for error in errors:
-        said.setdefault(error.happened, str(error))
-    return tuple(said.values())
 
 
 @dataclass(frozen=True, slots=True)

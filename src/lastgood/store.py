@@ -23,6 +23,7 @@ from lastgood.errors import (
     printable,
 )
 from lastgood.formats import names, session
+from lastgood.formats.checkpoint import Checkpoint
 from lastgood.formats.limits import Limits
 from lastgood.formats.names import Kind
 from lastgood.formats.session import Program, SessionRecord
@@ -32,6 +33,7 @@ from lastgood.place import Place, find
 from lastgood.reading import explained
 from lastgood.reduction import Reducer, Reduction
 from lastgood.rehearsal import Rehearsed, rehearse
+from lastgood.report import Row
 from lastgood.resume import Determinism, Resumed
 from lastgood.rules.cadence import CheckpointPolicy
 from lastgood.rules.migration import Migration
@@ -39,7 +41,7 @@ from lastgood.rules.retention import Retention
 from lastgood.session import APPROVED, Session
 from lastgood.storage.interface import Storage, StorageRoot
 from lastgood.storage.mounts import NetworkFileSystem
-from lastgood.survey import session_directories
+from lastgood.survey import choose, session_directories
 from lastgood.version import WRITER
 
 S = TypeVar("S")
@@ -247,6 +249,42 @@ class Store:
             return rehearse(
                 scope, storage, reduction=reduction, determinism=determinism, clock=self._clock
             )
+
+    def newest(self, session: str) -> tuple[Row, Checkpoint] | None:
+        """The last good checkpoint as a row and its content, by one settled reading; None: none.
+
+        Whatever its schema version is; it is to be shown, not used.
+
+        Raises:
+            BusyError: A writer kept moving the session.
+            LastgoodError: What is there cannot be believed.
+        """
+        scope = self._place.scope(session, schemas=None)
+        try:
+            storage = self._place.root.session(scope.directory, access="read")
+        except NotStoredError:
+            return None
+        with contextlib.closing(storage):
+            found = choose(scope, storage, clock=self._clock)
+        current = found.selection.current
+        if current is None:
+            return None
+        manifest = found.selection.manifest
+        milestones = () if manifest is None else manifest.milestones
+        labels = {milestone.entry.sequence: milestone.label for milestone in milestones}
+        header = found.headers[current.sequence]
+        row = Row(
+            name=current.name,
+            sequence=current.sequence,
+            role="published" if found.selection.rolled_forward else "current",
+            schema_version=current.schema_version,
+            size_bytes=header.size_bytes,
+            sha256=header.sha256,
+            kid=header.kid,
+            created=header.created,
+            label=labels.get(current.sequence, ""),
+        )
+        return row, found.bodies[current.sequence].checkpoint
 
     @contextlib.contextmanager
     def history(self, session: str, *, extent: Extent = "all") -> Iterator[History]:

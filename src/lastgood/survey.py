@@ -9,10 +9,10 @@ the same names and the same bytes. A damaged store is still; a moving one is not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, cast
 
 from lastgood.clock import Clock
 from lastgood.errors import (
@@ -24,11 +24,12 @@ from lastgood.errors import (
     NotStoredError,
     printable,
 )
-from lastgood.formats import names, seal, session, store
+from lastgood.formats import names, seal, segment, session, store
 from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.checkpoint import Body, CheckpointHeader
 from lastgood.formats.limits import Limits
 from lastgood.formats.manifest import Entry, Manifest
+from lastgood.formats.names import Kind
 from lastgood.formats.session import SessionRecord
 from lastgood.formats.store import StoreRecord
 from lastgood.keyring import STORE_DIRECTORY, Keyring
@@ -233,6 +234,65 @@ def read_log(
         since=1 if whole else since,
         floor=floor,
     )
+
+
+def read_whole(
+    scope: Scope,
+    storage: Storage,
+    recent: LogFound,
+    *,
+    anchors: Iterable[LogAnchor] = (),
+    floor: LogAnchor | None,
+) -> LogFound:
+    """Verify all of a log whose end was found already, however fast a writer moves it on.
+
+    What lies before the end never changes, so this needs no second reading; only a trimming
+    can take old segments away meanwhile.
+
+    Args:
+        scope: The session.
+        storage: Its directory.
+        recent: What a reading of its end found.
+        anchors: As ``LogReading.find``; none beyond the end.
+        floor: Where the kept log begins, if it was cut.
+
+    Raises:
+        LastgoodError: As ``LogReading.find``.
+    """
+    frozen = cast("Storage", _AsFound(storage, recent))
+    return LogReading(scope, frozen).find(anchors=anchors, floor=floor)
+
+
+class _AsFound:
+    """A log as one reading found it; all that ``LogReading`` asks of a storage.
+
+    Args:
+        storage: The session's directory, in which the log may have grown since.
+        found: What was found of it.
+    """
+
+    def __init__(self, storage: Storage, found: LogFound) -> None:
+        self._storage = storage
+        self._found = found
+        last = segment.parse(found.end.segment)
+        self._last = last.epoch, last.number
+
+    def list(self, prefix: str = "") -> tuple[str, ...]:
+        """The names that were there; newer segments are not."""
+        return tuple(filter(self._was_there, self._storage.list(prefix)))
+
+    def read(self, name: str, *, max_bytes: int) -> bytes:
+        """The bytes, without what was appended behind the end; an open segment ends in a NUL."""
+        data = self._storage.read(name, max_bytes=max_bytes)
+        if name == self._found.end.segment and self._found.torn is None:
+            return data[: self._found.end.offset] + b"\0"
+        return data
+
+    def _was_there(self, name: str) -> bool:
+        parsed = names.parse(name)
+        if parsed is None or parsed.kind is not Kind.SEGMENT or name in self._found.skipped:
+            return True
+        return (parsed.epoch, parsed.number) <= self._last
 
 
 def base_of(reading: Reading, chosen: Selection) -> Entry | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from lastgood.cli.main import main
 from tests.cli.commands import Place, Ran
 from tests.cli.log_sessions import log_files, logged, opened
 from tests.support.check import check, check_equal
@@ -260,13 +261,12 @@ def test_save_on_a_session_with_a_log_names_the_way(job: Place) -> None:
 
 WRITER: Final = """
 import sys
+from pathlib import Path
 from tests.cli.commands import Place
 from tests.cli.log_sessions import opened
-from pathlib import Path
-place = Path(sys.argv[1])
-number = 0
+place, number = Place(Path(sys.argv[1])), 0
 while True:
-    with opened(Place(place)) as session:
+    with opened(place, sys.argv[2]) as session:
         print("open", flush=True)
         for _ in range(200):
             session.append_many([("x", number)] * (1 + number % 7))
@@ -278,34 +278,39 @@ while True:
 
 @pytest.mark.slow
 @pytest.mark.normal_only
-def test_readers_beside_a_writer_at_full_speed_raise_no_alarm(place: Place) -> None:
-    """G8: 100 looks at a session that appends, saves and is opened again: each is good.
+def test_readers_beside_a_writer_at_full_speed_raise_no_alarm(
+    place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """G8: 100 looks at sessions that are appended to, saved and opened again: no alarm.
 
-    Method: a process that never rests; verify, list, show and show --events in turn.
+    Each is good, or tells truly that a save was between two of its steps (exit 6, which two equal
+    readings during one slow flush cannot tell from a death there); none is an error or busy.
+
+    Method: a process that never rests; verify, list, show and show --events in turn; four
+    sessions, so that no log grows too long to be read so often.
     """
-    from lastgood.cli.main import main
-
+    found: Counter[int] = Counter()
     top = Path(__file__).resolve().parents[2]
-    writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, place.top], cwd=top, stdout=subprocess.PIPE
-    )
     paths = ["--root", str(place.root), "--keys", str(place.keys), "--json"]
-    try:
-        if writer.stdout is None:
-            raise AssertionError("no pipe")
-        writer.stdout.readline()
-        deadline = time.monotonic() + 200
-        codes: dict[tuple[str, int], int] = {}
-        for turn in range(100):
-            words = (["verify"], ["list"], ["show"], ["show", "--events"])[turn % 4]
-            code = main([*words, "nightly", *paths])
-            key = (" ".join(words), code)
-            codes[key] = codes.get(key, 0) + 1
-            check(time.monotonic() < deadline, f"too slow: {codes}")
-        check_equal(writer.poll(), None, "the writer")
-    finally:
-        writer.kill()
-        writer.wait()
-        if writer.stdout is not None:
-            writer.stdout.close()
-    check({code for _, code in codes} <= {0}, f"exit codes {codes}")
+    looks = (["verify"], ["list"], ["show"], ["show", "--events"])
+    for number in range(4):
+        session = f"session {number}"
+        words = [sys.executable, "-c", WRITER, str(place.top), session]
+        with subprocess.Popen(words, cwd=top, stdout=subprocess.PIPE) as writer:
+            try:
+                if writer.stdout is None:
+                    raise AssertionError("no pipe")
+                for _ in range(2):  # the first owner has saved
+                    writer.stdout.readline()
+                for turn in range(25):
+                    look = looks[turn % 4]
+                    found[code := main([*look, session, *paths])] += 1
+                    told = capfd.readouterr()
+                    legal = (0, 6) if look in (["verify"], ["list"]) else (0,)
+                    check(code in legal, f"look {turn} at {session}: {code} {told.err}")
+                    check(b'"error":null' in told.out[-10_000:].encode(), told.out[-10_000:])
+                check_equal(writer.poll(), None, "the writer")
+            finally:
+                writer.kill()
+    check(found[0] >= 80, f"exit codes: {found}")
+    print(f"exit codes: {dict(found)}")

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from lastgood import Report
+from lastgood import Limits, Report
 from lastgood.errors import DamagedError, ForkDetectedError, RollbackDetectedError
 from lastgood.formats import names
+from lastgood.log_reading import LogReading
+from lastgood.reading import Scope
+from lastgood.survey import read_whole
 from tests.store.log_worlds import (
     history,
     opened,
@@ -18,7 +21,7 @@ from tests.store.log_worlds import (
     spoil,
     torn,
 )
-from tests.store.world import World, at
+from tests.store.world import SESSION, World, at
 from tests.support.check import check, check_equal
 
 
@@ -83,6 +86,38 @@ def test_damage_below_every_generation_is_found(world: World) -> None:
         check(error.line is not None and error.offset is not None, f"line and offset: {error}")
     with opened(world) as session:
         check_equal(session.state["n"][-1], 29, "it resumes")
+
+
+def test_all_of_a_log_is_read_as_it_was_found_while_a_writer_goes_on(world: World) -> None:
+    """G8: however far a writer gets while the old part is read, it is no finding.
+
+    Method: find the end of a log; append to it, close it, let another owner go on and leave an
+    empty segment; only then read all of it.
+    """
+    session = names.session_id(SESSION)
+    scope = Scope(
+        keyring=world.keys,
+        store_id=world.keys.store_id,
+        session=session,
+        sealer=world.keys.sealer(names.directory(session)),
+        limits=Limits(),
+    )
+    with opened(world) as writer:
+        writer.append("x", 0)
+    with opened(world) as writer, world.storage() as storage:
+        writer.append("x", 1)
+        recent = LogReading(scope, storage).find(since=writer.sequence)
+        check_equal((recent.end.count, len(recent.links)), (writer.sequence, 1), "its end")
+        check_equal(len(read_whole(scope, storage, recent, floor=None).links), 2, "at once")
+        writer.append("x", 2)
+        check_equal(read_whole(scope, storage, recent, floor=None).end, recent.end, "appended")
+        writer.close()
+        check_equal(read_whole(scope, storage, recent, floor=None).end, recent.end, "closed")
+        with opened(world) as other:
+            other.append("x", 3)
+        world.put(names.segment(recent.end.count + 1, 9), bytes(65536))
+        found = read_whole(scope, storage, recent, floor=None)
+        check_equal((found.end, found.skipped, len(found.links)), (recent.end, (), 2), "later")
 
 
 def test_all_findings_of_a_ruined_session_are_listed(world: World) -> None:

@@ -11,7 +11,7 @@ from lastgood.cli.arguments import Command
 from lastgood.cli.verbs import events
 from lastgood.cli.verdicts import worst
 from lastgood.cli.wording import cell, harmless_json
-from lastgood.errors import BusyError, UsageError, printable
+from lastgood.errors import UsageError, printable
 from lastgood.formats import canonical, names
 from lastgood.formats.checkpoint import Checkpoint
 from lastgood.formats.session import Program
@@ -22,7 +22,6 @@ _LIST = (
     "sequence", "role", "schema", "bytes", "sha-256", "kid", "created", "verified", "label",
     "reason",
 )  # fmt: skip
-_LOOKS = 5
 _SESSIONS = ("session", "created", "program", "verified", "directory", "reason")
 
 
@@ -208,34 +207,25 @@ def extra(command: Command, notices: tuple[str, ...]) -> tuple[str, ...]:
 
 def _look(command: Command, store: Store, session: str) -> tuple[Inspected, Row, Checkpoint]:
     """A checkpoint, with its row and the report that it stands in."""
-    for _ in range(_LOOKS):
-        inspected = inspect(store, session)
-        if inspected.report.error is not None:
-            raise inspected.report.error
-        row = _wanted(command, inspected.report)
-        try:
-            return inspected, row, _checkpoint(command, store, inspected.report, row)
-        except UsageError:
-            if command.sequence is not None:
-                raise
-            # A writer has moved on and pruned it meanwhile: look at what is current now.
-    raise BusyError(f"A writer kept moving session {printable(session)}")
-
-
-def _wanted(command: Command, report: Report) -> Row:
-    """The row that a command names, or the current one's."""
-    current = report.selection.current if report.selection else None
+    inspected = inspect(store, session)
+    report = inspected.report
+    if report.error is not None:
+        raise report.error
     if command.sequence is not None:
-        sequence: int = names.sequence(command.sequence)
-    elif current is not None:
-        sequence = current.sequence
-    elif report.log is not None:
-        raise UsageError(
-            f"Session {printable(report.session)} holds no checkpoint yet",
-            do="See its events with: lastgood show SESSION --events",
-        )
-    else:
-        raise UsageError(f"Session {printable(report.session)} holds no checkpoint yet")
+        row = _wanted(names.sequence(command.sequence), report)
+        return inspected, row, _checkpoint(command, store, report, row)
+    # Read again, as one: a writer may have moved on and pruned what was current then.
+    newest = store.newest(session)
+    if newest is not None:
+        return inspected, *newest
+    without = UsageError(f"Session {printable(session)} holds no checkpoint yet")
+    if report.log is not None:
+        without.do = "See its events with: lastgood show SESSION --events"
+    raise without
+
+
+def _wanted(sequence: int, report: Report) -> Row:
+    """The row of a checkpoint."""
     for row in report.rows:
         if row.sequence == sequence:
             return row
