@@ -12,7 +12,7 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tests.crash.seam import Mortal
 
@@ -77,9 +77,9 @@ class Platter(Mortal):
         at = os.lseek(args[0], 0, os.SEEK_CUR) if name == "writev" else 0
         result = super()._call(name, call, args, options)
         if name == "writev":
-            self._write(args[0], at, b"".join(args[1])[:result])
+            self._write(args[0], at, b"".join(args[1])[: cast(int, result)])
         elif name == "pwrite":
-            self._write(args[0], args[2], bytes(args[1])[:result])
+            self._write(args[0], args[2], bytes(args[1])[: cast(int, result)])
         elif name == "mkdir":
             made = os.stat(args[0], dir_fd=options.get("dir_fd"), follow_symlinks=False)
             self._names.setdefault(made.st_ino, {})
