@@ -9,12 +9,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from lastgood.errors import BusyError, ConflictError, DurabilityUnknownError, LockedError
+from lastgood.errors import (
+    BusyError,
+    ConflictError,
+    DurabilityUnknownError,
+    FencedError,
+    LockedError,
+)
 from lastgood.formats import names
 from lastgood.saving import ADOPTED, SaveReceipt
 from tests.crash.scenes import DIRECTORY, believed, checkpoint, reader, told, writer
 from tests.crash.seam import Locks, Seam
+from tests.crash.sessions import given, opened
 
 
 @dataclass(slots=True)
@@ -44,6 +52,23 @@ class Child:
 
 
 Say = Callable[[str], None]
+
+
+class Spy(Seam):
+    """Notes every temporary that is created: its name, and whether exclusively.
+
+    Attributes:
+        temporaries: ``NAME exclusive`` or ``NAME shared``, in order.
+    """
+
+    def __init__(self, *, locks: Locks) -> None:
+        super().__init__(locks=locks)
+        self.temporaries: list[str] = []
+
+    def _call(self, name: str, call: Callable, args: tuple, options: dict) -> object:
+        if name == "open" and args[0].endswith(".tmp") and args[1] & os.O_CREAT:
+            self.temporaries.append(f"{args[0]} {'exclusive' if args[1] & os.O_EXCL else 'shared'}")
+        return super()._call(name, call, args, options)
 
 
 def fork(work: Callable[[Say], None], *, start: float = 0.0) -> Child:
@@ -101,6 +126,62 @@ def count_up(place: Path, saves: int, *, locks: Locks, author: str) -> Callable[
                 say(f"unknown {sequence} 0")
             elif not isinstance(came, ConflictError):
                 raise came
+
+    return work
+
+
+def sizes_of(count: int) -> list[int]:
+    """So many sizes, 10 bytes to 200 KiB, small and large mixed."""
+    return [int(10 * 20_480 ** ((number * 37 % count) / (count - 1))) for number in range(count)]
+
+
+def contend(place: str, number: int, start: Any, done: Any, pipe: Any) -> None:
+    """Open the session when all do; append if it was got, and keep it until ``done``.
+
+    For processes that are spawned. Sends ``("locked", text, seconds)``, or ``("held", items)``
+    before it appends them and ``("appended", items)`` behind it.
+    """
+    start.wait()
+    began = time.monotonic()
+    try:
+        session = opened(Path(place), lock_wait_s=1.0)
+    except LockedError as error:
+        pipe.send(("locked", str(error), time.monotonic() - began))
+        return
+    with session:
+        pipe.send(("held", str(os.getpid())))
+        items = [f"{number}-{count}" for count in range(500)]
+        for item, size in zip(items, sizes_of(500), strict=True):
+            session.append(*given(item, pad_bytes=size))
+        pipe.send(("appended", items))
+        done.wait()
+
+
+def append_for_ever(place: Path, items: int, *, locks: Locks, author: str) -> Callable[[Say], None]:
+    """Open, append one item, save, close, until ``items`` were acknowledged to this process.
+
+    Lines: ``told ITEM``, ``maybe ITEM``, and ``made NAME`` for each temporary, with its flags.
+    """
+
+    def work(say: Say) -> None:
+        done = count = 0
+        while done < items:
+            item, count = f"{author}-{count}", count + 1
+            seam = Spy(locks=locks)
+            said = ""
+            try:
+                with opened(place, seam) as session:
+                    said = "maybe"
+                    session.append(*given(item))
+                    said = "told"
+                    done += 1
+                    session.save()
+            except (LockedError, BusyError, FencedError, ConflictError, DurabilityUnknownError):
+                pass
+            if said:
+                say(f"{said} {item}")
+            for made in seam.temporaries:
+                say(f"made {made}")
 
     return work
 

@@ -22,10 +22,11 @@ class Turn(Generic[_Result]):
 
     Args:
         work: Gets the seam to work on.
-        pause_at: Number of the call before which it stands still; None: nowhere.
+        pause_at: Number of the call before which it stands still, or how the call begins; None:
+            nowhere.
     """
 
-    def __init__(self, work: Callable[[Seam], _Result], *, pause_at: int | None) -> None:
+    def __init__(self, work: Callable[[Seam], _Result], *, pause_at: int | str | None) -> None:
         self.seam = Seam(locks="broken")
         self.is_paused = False
         self._work = work
@@ -54,7 +55,9 @@ class Turn(Generic[_Result]):
         return self._result[0]
 
     def _before(self, number: int, made: str) -> None:
-        if number == self._pause_at and not self.is_paused:
+        at = self._pause_at
+        due = made.startswith(at) if isinstance(at, str) else number == at
+        if due and not self.is_paused:
             self.is_paused = True
             self._stands.set()
             if not self._go_on.wait(_PATIENCE_S):
