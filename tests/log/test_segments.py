@@ -6,6 +6,7 @@ every name, byte and time as it was (``world.refused``).
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -100,6 +101,33 @@ def planted(tree: Tree, name: str, data: bytes) -> Tree:
     return tree | {path(name): filled(data, bytes(segment.FIRST_BYTES))}
 
 
+@functools.cache
+def unattested() -> Tree:
+    """The same log, but nothing attests what the third owner wrote: no anchor refuses a change."""
+    return grown(world.appended(13, 14, 15), world.appended(18, 19, 20), onto=ten())
+
+
+def renaming(**said: object) -> Tree:
+    """The last segment behind another end, as its first line says; chained and sealed rightly."""
+    tree = unattested()
+    first, *rest = lines(tree, THIRD)
+    made = [resigned(first, data=body(first)["data"] | said)]
+    for line in rest:
+        made.append(resigned(line, prev=world.mac_of(made[-1])))
+    return with_lines(tree, made, THIRD)
+
+
+def end_of(count: int) -> int:
+    """Where event ``count`` ends in the second segment."""
+    return world.anchor_after(unattested(), count, SECOND).offset
+
+
+def late(tree: Tree) -> Tree:
+    """An intact segment of the second owner behind the third owner's end."""
+    before = world.anchor_after(tree, 20, THIRD)
+    return planted(tree, names.segment(21, 2), first_line(before, 2))
+
+
 def inserted(tree: Tree) -> Tree:
     """An intact segment of the second owner that nobody continues."""
     before = world.anchor_after(tree, 13, SECOND)
@@ -180,6 +208,19 @@ READ: dict[str, tuple[Change, type[LastgoodError]]] = {
         RollbackDetectedError,
     ),
     "another history": (lambda: retold(spread()), ForkDetectedError),
+    "third names a shorter end": (lambda: renaming(offset=end_of(14)), ForkDetectedError),
+    "third names a longer end": (lambda: renaming(offset=end_of(15) + 9), DamagedError),
+    "third names itself": (lambda: renaming(segment=THIRD), SplicedError),
+    "third names a newer one": (lambda: renaming(segment=names.segment(17, 3)), SplicedError),
+    "third names one that is not there": (
+        lambda: renaming(segment=names.segment(12, 2)),
+        LogGapError,
+    ),
+    "third torn in its first line, with nothing behind": (
+        lambda: changed(spread(), filled(lines(spread(), THIRD)[0][:99], bytes(65536)), THIRD),
+        DamagedError,
+    ),
+    "an older owner's behind the end": (lambda: late(spread()), ForkDetectedError),
     "intact, and continued by nobody": (lambda: inserted(spread()), ForkDetectedError),
     "of a later release": (
         lambda: with_lines(
