@@ -153,6 +153,8 @@ def _read(reading: Reading, repair: Repair) -> Diagnosis:
         problem = chosen.damage
         if problem is None:
             return Diagnosis(repair=repair, chosen=chosen)
+    if repair == "pointer":
+        bad += tuple(_passed_over(seen, chosen))
     base = base_of(reading, chosen)
     log, end_damage = _log(reading, record, chosen, base)
     return Diagnosis(
@@ -198,23 +200,24 @@ def _bad(seen: Evidence) -> Iterator[str]:
     Raises:
         LastgoodError: A record cannot be read, which is not the same.
     """
+    sound: dict[int, Manifest] = {}
     for revision, found in seen.manifests.items():
-        if _is_bad(found) or (isinstance(found, Manifest) and found.revision != revision):
+        if not _is_bad(found) and isinstance(found, Manifest) and found.revision == revision:
+            sound[revision] = found
+        else:
             yield names.manifest(revision)
     newest = newest_of(seen)
     if newest is None:
-        raise DamagedError("no revision of the session verifies", name=names.POINTER)
+        raise DamagedError(
+            "neither it nor one of the newest two revisions verifies", name=names.POINTER
+        )
     pointer = seen.pointer
-    if isinstance(pointer, LastgoodError):
-        if _is_bad(pointer):
-            yield names.POINTER
-    elif pointer is not None and pointer.revision != newest.revision:
-        numbered = seen.manifests.get(pointer.revision)
-        if not isinstance(numbered, Manifest) or numbered.digest != pointer.digest:
-            yield names.POINTER
-    elif pointer is not None:
-        numbered = seen.manifests.get(pointer.revision)
-        if isinstance(numbered, Manifest) and numbered.digest != pointer.digest:
+    if _is_bad(pointer):
+        yield names.POINTER
+    elif isinstance(pointer, Manifest):
+        numbered = sound.get(pointer.revision)
+        is_newest = numbered is None and pointer.revision == newest.revision
+        if not is_newest and (numbered is None or numbered.digest != pointer.digest):
             yield names.POINTER
     yield from _bad_checkpoints(seen, newest)
 
@@ -234,6 +237,13 @@ def _bad_checkpoints(seen: Evidence, newest: Manifest) -> Iterator[str]:
         found = seen.verified.get(sequence) or seen.headers.get(sequence)
         if sequence > above and _is_bad(found):
             yield names.checkpoint(sequence)
+
+
+def _passed_over(seen: Evidence, chosen: Selection) -> Iterator[str]:
+    """The damaged current checkpoint, where a crash left one that continues it."""
+    named = chosen.manifest.current if chosen.manifest is not None else None
+    if chosen.rolled_forward and named is not None and _is_bad(seen.verified.get(named.sequence)):
+        yield named.name
 
 
 def _is_bad(found: object) -> bool:
@@ -281,11 +291,13 @@ def _without(seen: Evidence, bad: tuple[str, ...]) -> Evidence:
 
 def _stopping(seen: Evidence) -> LastgoodError | None:
     """What of the revisions stops the session, apart from a damaged current checkpoint."""
-    others: tuple[Waiver, ...] = ("damage",)
-    try:
-        selection.select(replace(seen, waived=others))
-    except LastgoodError as error:
-        return error
+    tried: tuple[tuple[Waiver, ...], ...] = ((), ("damage",))
+    for waived in tried:
+        try:
+            selection.select(replace(seen, waived=waived))
+        except LastgoodError as error:
+            if waived or error.do == selection.FROM_NUMBERS:
+                return error
     return None
 
 
