@@ -1,6 +1,6 @@
 # Everything runs in .venv, made by scripts/setup.sh; see CONTRIBUTING.md.
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test check golden clean
+.PHONY: help setup tools demo test test-large check golden clean
 MAKEFLAGS += --no-print-directory
 
 RUN := .venv/bin/python
@@ -9,7 +9,7 @@ WORKERS ?= 2
 QUICK := tests/house $(wildcard tests/formats tests/rules tests/keys)
 
 help: ## say what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## make .venv with lastgood in it
 	@scripts/setup.sh install
@@ -23,6 +23,9 @@ demo: setup ## run the product's main job and show it
 test: tools ## run every test, then again under python -O
 	$(RUN) -m pytest -n $(WORKERS)
 	PYTHONOPTIMIZE=1 $(RUN) -m pytest -n $(WORKERS) -m "not normal_only"
+
+test-large: tools ## run what is too large for every day: a log of 1 GiB, 100,000 events with 1,000 kills
+	LASTGOOD_LARGE=1 $(RUN) -m pytest -s tests/large tests/journeys/test_hundred_thousand_events.py
 
 check: tools ## lint, format, types, import contracts and quick tests, in under a minute
 	$(RUN) -m ruff check .
