@@ -185,7 +185,7 @@ def test_version_and_help_load_nothing_heavy(word: str) -> None:
     own = {name for name in loaded if name.split(".")[0] == "lastgood"}
     expected = {"lastgood", "lastgood.errors", "lastgood.version"} | {
         f"lastgood.cli{name}"
-        for name in ("", ".main", ".answer", ".arguments", ".output", ".wording")
+        for name in ("", ".main", ".answer", ".arguments", ".command", ".output", ".wording")
     }
     check_equal(own, expected, "modules of lastgood")
     heavy = {"orjson", "cryptography", "rich", "asyncio", "subprocess", "hashlib", "platform"}

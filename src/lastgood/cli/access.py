@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import Final
 
-from lastgood.cli.arguments import Command
+from lastgood.cli.command import Command
 from lastgood.errors import KeyMissingError, UnknownSessionError, UsageError, printable
 from lastgood.formats.limits import Limits
 from lastgood.formats.names import SessionId, session_id

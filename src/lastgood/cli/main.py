@@ -15,7 +15,7 @@ from typing import Final, cast
 
 from lastgood.cli import arguments, output
 from lastgood.cli.answer import Answer, Streamed
-from lastgood.cli.arguments import Command
+from lastgood.cli.command import Command, Verb
 from lastgood.cli.wording import fill, named
 from lastgood.errors import EXIT_INTERRUPTED, DurabilityUnknownError, LastgoodError, StorageError
 
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     # Until the words are understood, a document is promised if it was asked for anywhere.
     command = Command(
-        verb=cast("arguments.Verb", ""), root="", keys="", json="yes" if "--json" in words else "no"
+        verb=cast("Verb", ""), root="", keys="", json="yes" if "--json" in words else "no"
     )
     try:
         command = arguments.parse(words)

@@ -9,7 +9,7 @@ from typing import Final
 from lastgood.checkpoints import CheckpointStore
 from lastgood.cli import access, state_file
 from lastgood.cli.answer import Answer
-from lastgood.cli.arguments import Command
+from lastgood.cli.command import Command
 from lastgood.cli.wording import cell
 from lastgood.errors import (
     EXIT_SUPERSEDED,

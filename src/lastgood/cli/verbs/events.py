@@ -12,7 +12,7 @@ from typing import Any
 
 from lastgood.cli import access
 from lastgood.cli.answer import Answer, Piece, Streamed
-from lastgood.cli.arguments import Command
+from lastgood.cli.command import Command
 from lastgood.cli.wording import cell, harmless_json
 from lastgood.errors import UsageError
 from lastgood.formats import canonical, names

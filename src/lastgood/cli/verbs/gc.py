@@ -9,7 +9,7 @@ from typing import Any
 from lastgood import trimming
 from lastgood.cli import access, person
 from lastgood.cli.answer import Answer
-from lastgood.cli.arguments import Command
+from lastgood.cli.command import Command
 from lastgood.cli.wording import cell, named
 from lastgood.clock import SystemClock
 from lastgood.errors import UsageError

@@ -7,7 +7,7 @@ from typing import Any
 
 from lastgood.cli import access
 from lastgood.cli.answer import Answer, Streamed, Table
-from lastgood.cli.arguments import Command
+from lastgood.cli.command import Command
 from lastgood.cli.verbs import events
 from lastgood.cli.verdicts import worst
 from lastgood.cli.wording import cell, harmless_json

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.answer import Answer
-from lastgood.cli.arguments import Command
+from lastgood.cli.command import Command
 from lastgood.cli.wording import cell
 from lastgood.keyring import Keyring
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from lastgood.cli import access
 from lastgood.cli.answer import Answer
-from lastgood.cli.arguments import Command
+from lastgood.cli.command import Command
 from lastgood.cli.program import load_program, running_program
 from lastgood.cli.wording import cell
 from lastgood.rehearsal import Rehearsed

@@ -14,7 +14,7 @@ from typing import Any, Final
 from lastgood import mending
 from lastgood.cli import access, person
 from lastgood.cli.answer import Answer, problem
-from lastgood.cli.arguments import Command
+from lastgood.cli.command import Command
 from lastgood.cli.program import load_program, running_program
 from lastgood.cli.verbs.verify import verify
 from lastgood.cli.wording import cell, fill, harmless, named

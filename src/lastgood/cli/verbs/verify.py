@@ -7,7 +7,7 @@ from typing import Any
 
 from lastgood.cli import access
 from lastgood.cli.answer import Answer, problem
-from lastgood.cli.arguments import Command
+from lastgood.cli.command import Command
 from lastgood.cli.verbs.inspect import inspect, log_document, log_text, row_document
 from lastgood.cli.verdicts import worst, worst_code
 from lastgood.cli.wording import AFTER_VERIFY_DO, cell, fill, harmless, named
