@@ -33,6 +33,10 @@ FIELDS: dict[str, set[str]] = {
     "load": {
         "session", "sequence", "schemaVersion", "sideEffectFingerprints", "state", "eventsBehind",
     },
+    "gc": {
+        "session", "status", "names", "events", "sizeBytes", "firstKept", "head", "root",
+        "leftovers", "archive", "actor", "reason", "revision",
+    },
     "list": {"session", "verdict", "assurance", "skipped", "checkpoints", "log"},
     "migrate": {
         "session", "status", "fromSchema", "toSchema", "fromSequence", "replayed", "sequence",
@@ -102,6 +106,8 @@ def test_session_with_a_log_is_answered_with_exactly_its_fields(place: Place) ->
     check(events, "no events")
     check_equal([set(one) for one in events], [EVENT] * len(events), "fields of an event")
     check_equal(set(end), COMMON | END, "fields of the end")
+    trim = ["--log-before", "2", "--erase", "--reason", "disk is full"]
+    answer(place, "gc", "nightly", *trim, "--dry-run")
     for more in (["--dry-run"], [], []):
         answer(place, "migrate", "nightly", "--program", "job:NEWER", *more)
     path = log_files(place)[-1]
