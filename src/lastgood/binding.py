@@ -60,6 +60,23 @@ def persist(scope: Scope, storage: OwnedStorage, log: LogFound, base: Manifest |
     storage.rewrite(log.end.segment, data[since : log.end.offset], offset=since)
 
 
+def attestable(log: LogFound, base: Manifest | None) -> LogAnchor:
+    """What a claim may say of the log: what no owner before it can leave out any more.
+
+    The owner of ``base`` may be paused before its first segment, with a lock that excludes nobody
+    (F13), and have looked before the owner before it wrote on. Its segment, when it comes, leaves
+    that out, and is right: nobody was told of it. So until it has come a claim says no more than
+    ``base`` did.
+
+    Args:
+        log: What was found.
+        base: The newest revision; None: this is the first.
+    """
+    if base is None or base.log is None or not log.end.segment:
+        return log.end
+    return log.end if segment.parse(log.end.segment).epoch >= base.epoch else base.log
+
+
 def read_again(
     scope: Scope,
     storage: OwnedStorage,

@@ -169,7 +169,7 @@ def _bind(
         previous=chosen.previous,
         milestones=base.milestones if base else (),
         owner=owner,
-        log=None if log is None else log.end,
+        log=None if log is None else binding.attestable(log, base),
         notes=None if note is None else (*(base.notes if base else ()), note),
     )
     if after is not None:

@@ -25,6 +25,7 @@ from lastgood.storage.segments import Segments
 from tests.crash.seam import Killed, Mortal
 from tests.crash.sessions import Sessions, check_recovers, opened
 from tests.crash.test_session_pauses import (
+    a_claim_says_what_no_owner_before_it_leaves_out,
     an_owner_paused,
     an_owner_that_works_while_it_is_overtaken,
     calls_of,
@@ -285,6 +286,11 @@ MUTANTS: Final = (
         "the log is not read again after the claim",
         _patched(binding, "read_again", _no_reading_again),
         _overtaken_while_it_works,
+    ),
+    Mutant(
+        "a claim says all that is found of the log",
+        _patched(binding, "attestable", lambda log, base: log.end),
+        _with("begun", a_claim_says_what_no_owner_before_it_leaves_out),
     ),
     Mutant(
         "acknowledged before the fdatasync",

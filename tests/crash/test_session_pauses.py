@@ -30,6 +30,7 @@ from tests.crash.sessions import (
     items_of,
     opened,
 )
+from tests.crash.turns import Turn
 from tests.support.check import check, check_equal
 
 pytestmark = [
@@ -291,3 +292,43 @@ def test_a_stopped_process_is_fenced_when_it_wakes(sessions: Sessions, at: str) 
         check_equal(said[-1], "FencedError", f"{at}: told {said}")
         check(said[0] != "told" or "first" in known, f"{at}: lost {known}, told {said}")
         check_recovers(place, Told(known), f"stopped at {at}")
+
+
+def told_of(ask: Callable[[], object]) -> str:
+    """What asking came to: ``told``, or the error's name."""
+    try:
+        ask()
+    except LastgoodError as error:
+        return type(error).__name__
+    return "told"
+
+
+def a_claim_says_what_no_owner_before_it_leaves_out(place: Path) -> None:
+    """Three owners, one late: what the third's claim says of the log holds on every branch of it.
+
+    The first is paused before its write, the second before its first line. The first writes; the
+    third claims and dies; then the second's line comes, which leaves out what the first wrote.
+    """
+    seam = Seam(locks="broken")
+    session = opened(place, seam)
+    session.append(*given("x"))
+    seam.begin()
+    first = Turn(lambda _: told_of(lambda: append(session)), pause_at="pwrite")
+    first.seam = seam
+    first.start()
+    second_owner = Turn(lambda under: told_of(lambda: opened(place, under)), pause_at="stat events")
+    second_owner.start()
+    check_equal(first.finish(), "FencedError", "the first")
+    second(place, "dies after its claim")
+    check_equal(second_owner.finish(), "FencedError", "the second")
+    session.close()
+    check_recovers(place, Told([*"abcdx"], ["first"]), "three owners")
+
+
+def test_a_claim_says_nothing_that_an_owner_before_it_may_leave_out(sessions: Sessions) -> None:
+    """F13, R4: a late segment of a fenced owner never makes a claim untrue, so nobody is stopped.
+
+    Method: three owners who take turns, and one more that opens.
+    """
+    with sessions.copy("begun") as place:
+        a_claim_says_what_no_owner_before_it_leaves_out(place)
