@@ -12,7 +12,8 @@ from lastgood.errors import RollbackDetectedError
 from lastgood.formats import segment
 from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.manifest import Manifest
-from lastgood.log_reading import LogFound, LogReading
+from lastgood.log_found import LogFound
+from lastgood.log_reading import LogReading
 from lastgood.reading import Scope
 from lastgood.storage.interface import OwnedStorage
 
@@ -97,7 +98,10 @@ def read_again(
     reading = LogReading(scope, storage)
     anchors = () if claimed.log is None else (claimed.log,)
     found = reading.find(anchors=anchors, since=since, floor=claimed.floor)
-    again = ending(replace(found, links=log.links[:-1] + found.links), acknowledged)
+    stray = tuple(dict.fromkeys((*log.stray, *found.stray)))
+    behind = tuple(dict.fromkeys((*log.behind, *found.behind)))
+    whole = replace(found, links=log.links[:-1] + found.links, stray=stray, behind=behind)
+    again = ending(whole, acknowledged)
     if again.end.count and acknowledged is None:
         storage.rewrite(again.end.segment, b"", offset=again.end.offset)
     return again

@@ -36,7 +36,7 @@ from lastgood.formats import names
 from lastgood.formats.checkpoint import CheckpointHeader
 from lastgood.formats.manifest import Entry, Manifest
 from lastgood.formats.session import SessionRecord
-from lastgood.log_reading import LogFound
+from lastgood.log_found import LogFound
 from lastgood.reading import Reading, Scope, newest_of
 from lastgood.rules import selection, tail
 from lastgood.rules.selection import Evidence, Selection, Waiver

@@ -22,7 +22,8 @@ from lastgood.formats.event import Event, Line
 from lastgood.formats.names import Kind
 from lastgood.formats.segment import Walk
 from lastgood.formats.session import SessionRecord
-from lastgood.log_reading import SEGMENTS, LogFound, LogReading
+from lastgood.log_found import LogFound
+from lastgood.log_reading import SEGMENTS, LogReading
 from lastgood.reading import Reading, Scope, newest_of
 from lastgood.rules import selection
 from lastgood.storage.interface import Storage

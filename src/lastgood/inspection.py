@@ -30,7 +30,8 @@ from lastgood.formats.manifest import Entry, Manifest
 from lastgood.formats.names import Kind
 from lastgood.formats.segment import Walk
 from lastgood.formats.session import SessionRecord
-from lastgood.log_reading import LogFound, LogReading
+from lastgood.log_found import LogFound
+from lastgood.log_reading import LogReading
 from lastgood.reading import Reading, Scope, newest_of
 from lastgood.report import ASSURANCE, LogSummary, Report, Role, Row
 from lastgood.rules import selection

@@ -23,7 +23,7 @@ from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.checkpoint import Body
 from lastgood.formats.manifest import Entry, Manifest, Milestone, Note
 from lastgood.formats.seal import Digest
-from lastgood.log_reading import LogFound
+from lastgood.log_found import LogFound
 from lastgood.reading import Reading, Scope
 from lastgood.rules.selection import Selection
 from lastgood.storage.interface import OwnedStorage

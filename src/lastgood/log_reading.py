@@ -28,72 +28,18 @@ from lastgood.errors import (
     RollbackDetectedError,
     SplicedError,
 )
-from lastgood.formats import event, names, segment
+from lastgood.formats import anchor, event, names, segment
 from lastgood.formats.anchor import EMPTY, LogAnchor
 from lastgood.formats.event import EventKeys, Line
 from lastgood.formats.names import Kind
 from lastgood.formats.segment import BadLine, Walk
+from lastgood.log_found import Link, LogFound
 from lastgood.reading import Scope
 from lastgood.rules import tail
 from lastgood.rules.tail import Torn
 from lastgood.storage.interface import Storage
 
 SEGMENTS: Final = "events-"
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A live segment: where it begins, and how much of it is the log's.
-
-    Attributes:
-        name: The segment.
-        before: The log's end before its first line.
-        until: Its valid length, as its successor names it; None for the last one.
-    """
-
-    name: str
-    before: LogAnchor
-    until: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogFound:
-    """What one reading found of a log.
-
-    Attributes:
-        end: The anchor of its last event.
-        links: Its live segments, ascending, from the one that was asked for on.
-        torn: What a crash left behind the end, or None.
-        skipped: Newer segments without a whole first line.
-        stray: Segments that no first line names, of an older epoch than what took over.
-        damaged: Those of both that are damaged, where a person decided to go on without them.
-        leftovers: Segments below the floor: an unfinished trimming; nothing needs them.
-        epoch: The highest epoch in a segment's name; 0 without any.
-        size_bytes: Of all live segments that were read, without reserved bytes.
-    """
-
-    end: LogAnchor = EMPTY
-    links: tuple[Link, ...] = ()
-    torn: Torn | None = None
-    skipped: tuple[str, ...] = ()
-    stray: tuple[str, ...] = ()
-    damaged: tuple[str, ...] = ()
-    leftovers: tuple[str, ...] = ()
-    epoch: int = 0
-    size_bytes: int = 0
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether a crash left nothing in it."""
-        return self.torn is None and not self.skipped
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """What a person should know of it."""
-        skipped = (f"{name} holds no whole first line and is skipped" for name in self.skipped)
-        stray = (f"{name} was written by a fenced owner and is not believed" for name in self.stray)
-        torn = () if self.torn is None else (str(self.torn),)
-        return (*torn, *skipped, *stray)
 
 
 @dataclass(slots=True)
@@ -111,6 +57,8 @@ class LogReading:
     trace: list[tuple[str, str]] = field(default_factory=list)
     keys: EventKeys = field(init=False)
     _damaged: list[str] = field(init=False, default_factory=list)
+    _behind: list[str] = field(init=False, default_factory=list)
+    _passed: dict[int, LogAnchor | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Take the session's keys for events."""
@@ -140,8 +88,9 @@ class LogReading:
             StorageError: It cannot be read.
         """
         self._damaged.clear()
+        self._behind.clear()
         named = self._segments()
-        marks = _by_count(anchors if floor is None else (*anchors, floor))
+        marks = anchor.by_count(anchors if floor is None else (*anchors, floor))
         attested = max(marks, default=0)
         if not named:
             _refuse_missing(attested)
@@ -156,11 +105,13 @@ class LogReading:
                 epoch=segment.parse(named[-1]).epoch,
             )
         links = self._links(newest, since=max(1, since), floor=floor)
+        strays = self._strays(named, links, skipped)
+        self._passed = {begin.count: None for begin in strays.values() if begin is not None}
         end, torn, size_bytes = links[0].before, None, 0
         for link in links:
             if link.before != end:
                 raise ForkDetectedError(f"{link.name} names another end of {end.segment}")
-            _check_anchors(marks, end)
+            self._pass(marks, end)
             end, torn = self._verify(link, marks, attested=attested)
             size_bytes += end.offset
         if end.count < attested:
@@ -169,15 +120,16 @@ class LogReading:
             )
         if not self._ends_at_damage:
             self._check_skipped(skipped, end)
-        stray = tuple(self._strays(named, links, skipped))
+        self._check_strays(strays, links)
         return LogFound(
             end=end,
             links=tuple(links),
             torn=torn,
             skipped=tuple(skipped),
-            stray=stray,
+            stray=tuple(strays),
             damaged=tuple(self._damaged),
             leftovers=tuple(_up_to(floor, named)),
+            behind=tuple(self._behind),
             epoch=segment.parse(named[-1]).epoch,
             size_bytes=size_bytes,
         )
@@ -310,7 +262,7 @@ class LogReading:
         kind = ""
         for line in walk:
             kind = line.event.type
-            _check_anchors(marks, walk.end)
+            self._pass(marks, walk.end)
         torn = None
         try:
             if walk.bad is not None:
@@ -328,6 +280,8 @@ class LogReading:
             if not self._ends_at_damage or not is_last or walk.end.count < attested:
                 raise
             torn = Torn(link.name, walk.end.offset, walk.stop - walk.end.offset, walk.end.count + 1)
+        if link.until is not None and data[link.until :].strip(b"\0\n"):
+            self._behind.append(link.name)
         return walk.end, torn
 
     def _judge(
@@ -352,29 +306,60 @@ class LogReading:
             if segment.parse(name).number > end.count + 1:
                 raise LogGapError(f"the log ends at event {end.count}", name=name)
 
-    def _strays(self, named: list[str], links: list[Link], skipped: list[str]) -> Iterator[str]:
-        """What no first line names: empty, a torn first line, or a fenced owner's.
-
-        A fenced owner stood where the one that took over began, and went no further.
-        """
+    def _strays(
+        self, named: list[str], links: list[Link], skipped: list[str]
+    ) -> dict[str, LogAnchor | None]:
+        """What no first line names, and where it begins; None for a torn or missing first line."""
         live = [link.name for link in links]
-        oldest = named.index(live[0])
-        for name in named[oldest:]:
+        found: dict[str, LogAnchor | None] = {}
+        for name in named[named.index(live[0]) :]:
             if name in live or name in skipped:
                 continue
             data = self._read(name)
             try:
-                begin = segment.read_first(data, name=name, keys=self.keys)
+                found[name] = segment.read_first(data, name=name, keys=self.keys)
             except LastgoodError as problem:
                 self._skip(name, data, problem, attested=0)
-            else:
-                later = next(link for link in links if _order(link.name) > _order(name))
-                if later.before != begin:
-                    raise ForkDetectedError(
-                        f"{name} is intact, and no segment continues it; {later.name} begins at "
-                        "another event"
-                    )
-            yield name
+                found[name] = None
+        return found
+
+    def _check_strays(self, strays: dict[str, LogAnchor | None], links: list[Link]) -> None:
+        """A fenced owner stood on this log, not behind the place where the next one took over.
+
+        One that wrote what is live stood at the end of that.
+        """
+        writers = {segment.parse(link.name).epoch for link in links}
+        for name, begin in strays.items():
+            if begin is None or begin.count < links[0].before.count:
+                continue
+            later = next(link for link in links if _order(link.name) > _order(name))
+            lowest = later.before.count if segment.parse(name).epoch in writers else 0
+            on_the_log = self._passed.get(begin.count) == begin
+            if not (lowest <= begin.count <= later.before.count and on_the_log):
+                raise ForkDetectedError(
+                    f"{name} is intact, and no segment continues it; {later.name} begins at "
+                    "another event"
+                )
+
+    def _pass(self, marks: dict[int, LogAnchor], here: LogAnchor) -> None:
+        """Return only if the anchor of this event, where there is one, names it.
+
+        Raises:
+            ForkDetectedError: It names another event of this sequence.
+            DamagedError: It names this one, with a line feed that is gone.
+        """
+        if here.count in self._passed:
+            self._passed[here.count] = here
+        mark = marks.get(here.count, here)
+        if mark == here:
+            return
+        if not anchor.is_same_line(mark, here):
+            raise ForkDetectedError(
+                f"Event {here.count} is intact, but not the one that was acknowledged"
+            )
+        # A claim may have been made before the line feed was to be seen (a broken lock).
+        if mark.offset > here.offset:
+            raise DamagedError("a line feed is gone", name=here.segment, offset=here.offset)
 
     def _read(self, name: str) -> bytes:
         try:
@@ -394,27 +379,6 @@ def _up_to(floor: LogAnchor | None, named: Iterable[str]) -> Iterator[str]:
     """The segments that lie before the kept log."""
     if floor is not None:
         yield from (name for name in named if _order(name) <= _order(floor.segment))
-
-
-def _by_count(anchors: Iterable[LogAnchor]) -> dict[int, LogAnchor]:
-    """The anchors by their event; those before the first event say nothing."""
-    marks: dict[int, LogAnchor] = {}
-    for anchor in anchors:
-        if anchor.count and marks.setdefault(anchor.count, anchor) != anchor:
-            raise ForkDetectedError(f"Two records name different events {anchor.count}")
-    return marks
-
-
-def _check_anchors(marks: dict[int, LogAnchor], here: LogAnchor) -> None:
-    """Return only if the anchor of this event, where there is one, names it.
-
-    Raises:
-        ForkDetectedError: It names another event of this sequence.
-    """
-    if marks.get(here.count, here) != here:
-        raise ForkDetectedError(
-            f"Event {here.count} is intact, but not the one that was acknowledged"
-        )
 
 
 def _refuse_missing(attested: int) -> None:

@@ -24,7 +24,7 @@ what is decided stands, and the rest is finished by the next opening.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -50,12 +50,13 @@ from lastgood.formats.manifest import Entry, Note
 from lastgood.formats.names import Kind
 from lastgood.formats.session import LogKind, SessionRecord
 from lastgood.lease import Lease
-from lastgood.log_reading import LogFound
+from lastgood.log_found import LogFound
 from lastgood.place import Place
 from lastgood.reading import Reading, Scope
 from lastgood.rules import tail
 from lastgood.rules.retention import Retention
 from lastgood.rules.selection import MISSING, REBUILD_APPROVED, Selection
+from lastgood.rules.tail import Torn
 from lastgood.storage.interface import OwnedStorage, Storage
 from lastgood.taking import take
 
@@ -155,14 +156,16 @@ def accept_tail(place: Place, session: str, *, owner: Owner, decision: Decision)
         note = _note(owner, decision, TAIL_ACCEPTED, _happened(found))
         lease = _take(scope, storage, owner=owner, log="events", note=note, repair="tail")
         log = LogFound() if lease.log is None else lease.log
-        where: dict[str, Any] = {"end": log.end.count, "setAside": list(log.damaged)}
+        # After a crash in here one may lie before the segments that the claim read again.
+        damaged = dict.fromkeys((*(found.log.damaged if found.log else ()), *log.damaged))
+        where: dict[str, Any] = {"end": log.end.count, "setAside": list(damaged)}
         if log.torn is not None:
             torn = log.torn
             where |= {"segment": torn.segment, "offset": torn.offset, "length": torn.size_bytes}
-        records = _records_behind(lease, log)
+        records = _records_behind(lease, log.torn, damaged)
         _record(lease, decision, TAIL_ACCEPTED, where | {"records": records})
         # Crash here: what no first line names is damage again, and the repair is run again.
-        kept = tuple(_set_aside(scope, storage, name) for name in log.damaged)
+        kept = tuple(_set_aside(scope, storage, name) for name in damaged)
         return _repaired(
             lease,
             TAIL_ACCEPTED,
@@ -226,15 +229,24 @@ def accept_older(
         return _go_on(lease, sequence, lost=lost)
 
 
+def approval(lease: Lease) -> Note | None:
+    """The approval to rebuild that this ownership goes on with; None: it found none.
+
+    That of a damaged checkpoint, or of one for which a crash left what replaces it.
+    """
+    chosen = lease.chosen
+    before = chosen.manifest.current if chosen.manifest is not None else None
+    if before is None or not (chosen.damage is not None or chosen.rolled_forward):
+        return None
+    approvals = (note for note in lease.manifest.notes if note.type == REBUILD_APPROVED)
+    return next((note for note in approvals if note.data == before.digest), None)
+
+
 def consumed(lease: Lease) -> tuple[Note, ...]:
     """The notes of a session whose approval to rebuild is used up."""
-    current = lease.manifest.current
-    digest = None if current is None else current.digest
+    used = approval(lease)
     return tuple(
-        replace(note, type=REBUILT)
-        if note.type == REBUILD_APPROVED and note.data == digest
-        else note
-        for note in lease.manifest.notes
+        replace(note, type=REBUILT) if note == used else note for note in lease.manifest.notes
     )
 
 
@@ -363,11 +375,10 @@ def _take(
     return take(scope, storage, owner=owner, log=log, accept=accept, note=note)
 
 
-def _records_behind(lease: Lease, log: LogFound) -> int:
+def _records_behind(lease: Lease, torn: Torn | None, damaged: Iterable[str]) -> int:
     """How many lines verify behind the end that is accepted."""
-    regions: list[tuple[str, int, int | None]] = [(name, 0, None) for name in log.damaged]
-    if log.torn is not None:
-        torn = log.torn
+    regions: list[tuple[str, int, int | None]] = [(name, 0, None) for name in damaged]
+    if torn is not None:
         regions.append((torn.segment, torn.offset, torn.offset + torn.size_bytes))
     scope = lease.scope
     keys = EventKeys(scope.sealer, store_id=scope.store_id, session=scope.session)

@@ -16,7 +16,8 @@ from lastgood.errors import PolicyError, StateError, printable
 from lastgood.formats import event, names
 from lastgood.formats.checkpoint import Body
 from lastgood.formats.fingerprint import Fingerprint
-from lastgood.log_reading import LogFound, LogReading
+from lastgood.log_found import LogFound
+from lastgood.log_reading import LogReading
 from lastgood.reading import Scope
 from lastgood.reduction import Reduction
 from lastgood.resume import Determinism, Going

@@ -34,7 +34,8 @@ from lastgood.formats.checkpoint import Body
 from lastgood.formats.fingerprint import Fingerprint, fingerprints
 from lastgood.formats.session import SessionRecord
 from lastgood.lease import Lease
-from lastgood.log_reading import LogFound, LogReading
+from lastgood.log_found import LogFound
+from lastgood.log_reading import LogReading
 from lastgood.reading import Reading, Scope
 from lastgood.reduction import Reduction
 from lastgood.rules.selection import REBUILD_APPROVED

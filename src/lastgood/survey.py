@@ -33,7 +33,8 @@ from lastgood.formats.names import Kind
 from lastgood.formats.session import SessionRecord
 from lastgood.formats.store import StoreRecord
 from lastgood.keyring import STORE_DIRECTORY, Keyring
-from lastgood.log_reading import LogFound, LogReading
+from lastgood.log_found import LogFound
+from lastgood.log_reading import LogReading
 from lastgood.reading import Reading, Scope
 from lastgood.rules import selection
 from lastgood.rules.selection import Selection
@@ -42,6 +43,7 @@ from lastgood.storage.interface import Storage, StorageRoot
 _READINGS: Final = 5
 _PATIENCE_S: Final = 2.0
 """At least so many readings, for at least so long, before a moving store is called busy."""
+_PAUSE_S: Final = 0.02
 _PEEKED_SESSIONS: Final = 3
 
 
@@ -80,13 +82,17 @@ class Attempt(Generic[_Finding]):
     trace: list[tuple[str, str]]
 
 
-def until_settled(read: Callable[[], Attempt[_Finding]], *, what: str, clock: Clock) -> _Finding:
+def until_settled(
+    read: Callable[[], Attempt[_Finding]], *, what: str, clock: Clock, pause_s: float = _PAUSE_S
+) -> _Finding:
     """Read until a finding stands, by the reader's rule, and return or raise it.
 
     Args:
         read: One reading.
         what: What is read, for the message.
         clock: Measures the patience with a writer at work.
+        pause_s: What lies between the first two readings: longer than one flush of a writer, so
+            that who is at work is not taken for one who died.
 
     Raises:
         BusyError: A writer kept moving the store through all readings.
@@ -102,13 +108,13 @@ def until_settled(read: Callable[[], Attempt[_Finding]], *, what: str, clock: Cl
                 raise attempt.finding
             return attempt.finding
         seen = attempt.trace
-        clock.sleep(0.001 * min(count, 20))
+        clock.sleep(0.001 * min(count, 20) if count else pause_s)
         count += 1
     raise BusyError(f"A writer kept moving {what} while it was read {count} times")
 
 
-def choose(scope: Scope, storage: Storage, *, clock: Clock) -> Survey:
-    """Choose the last good checkpoint of a session.
+def choose(scope: Scope, storage: Storage, *, clock: Clock, pause_s: float = _PAUSE_S) -> Survey:
+    """Choose the last good checkpoint of a session; ``pause_s`` as in ``until_settled``.
 
     Raises:
         BusyError: A writer kept moving it.
@@ -118,6 +124,7 @@ def choose(scope: Scope, storage: Storage, *, clock: Clock) -> Survey:
         lambda: _attempt(Reading(scope, storage)),
         what=f"session {printable(scope.session)}",
         clock=clock,
+        pause_s=pause_s,
     )
 
 

@@ -93,7 +93,7 @@ def take(
     for _ in range(_ATTEMPTS):
         storage.persist()
         # R3
-        found = choose(scope, storage, clock=owner.clock)
+        found = choose(scope, storage, clock=owner.clock, pause_s=0)  # nobody else writes
         if after is not None:
             _recognise(after, found)
         try:

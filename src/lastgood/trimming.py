@@ -39,11 +39,12 @@ from lastgood.errors import (
 from lastgood.event_log import EventLog
 from lastgood.formats import event, names, segment, store
 from lastgood.formats.anchor import LogAnchor
-from lastgood.formats.manifest import Manifest
+from lastgood.formats.manifest import Entry, Manifest
 from lastgood.formats.merkle import MerkleTree
 from lastgood.formats.segment import Walk
 from lastgood.lease import Lease
-from lastgood.log_reading import SEGMENTS, Link, LogFound, LogReading
+from lastgood.log_found import Link, LogFound
+from lastgood.log_reading import SEGMENTS, LogReading
 from lastgood.place import Place
 from lastgood.reading import Reading, Scope
 from lastgood.storage.interface import OwnedStorage, Storage, StorageRoot
@@ -117,8 +118,8 @@ def trim(
     _check_told("actor", actor)
     _check_told("reason", reason)
     with _opened(place, session, before=before) as (scope, reader):
-        # Asked before anything is written; the verdict is given again to the owner.
-        _generations(scope, reader, choose(scope, reader, clock=owner.clock).selection.manifest)
+        # Asked before anything is written; the owner asks again.
+        _both(choose(scope, reader, clock=owner.clock).selection.manifest)
     storage = place.root.session(scope.directory, access="write")
     try:
         # G1
@@ -208,7 +209,7 @@ def _judge(reading: LogReading, newest: Manifest | None, *, before: int) -> _Lea
         PolicyError: There are not two generations.
         LastgoodError: One of them, or the log, cannot be believed.
     """
-    anchors = _generations(reading.scope, reading.storage, newest)
+    anchors = _generations(reading, newest)
     floor = None if newest is None else newest.floor
     since = 1 if floor is None else floor.count + 1
     found = reading.find(anchors=anchors, since=since, floor=floor)
@@ -267,7 +268,22 @@ def _told(leaving: _Leaving, trimmed: Trimmed, keep: Keep | None) -> dict[str, A
     }
 
 
-def _generations(scope: Scope, storage: Storage, newest: Manifest | None) -> list[LogAnchor]:
+def _both(newest: Manifest | None) -> tuple[Entry, Entry]:
+    """The older generation and the current one.
+
+    Raises:
+        PolicyError: There are not two.
+    """
+    if newest is None or newest.previous is None or newest.current is None:
+        raise PolicyError(
+            "The session does not have two generations yet, which is what the log is cut below",
+            safe="Nothing left the log",
+            do="Let the program save, and trim the log then",
+        )
+    return newest.previous, newest.current
+
+
+def _generations(log: LogReading, newest: Manifest | None) -> list[LogAnchor]:
     """The anchors of the older generation, the current one and the claim, ascending.
 
     Both generations are verified whole: without the log before them, they are all there is to
@@ -277,15 +293,9 @@ def _generations(scope: Scope, storage: Storage, newest: Manifest | None) -> lis
         PolicyError: There are not two.
         LastgoodError: One does not verify, or names no place in the log.
     """
-    if newest is None or newest.previous is None or newest.current is None:
-        raise PolicyError(
-            "The session does not have two generations yet, which is what the log is cut below",
-            safe="Nothing left the log",
-            do="Let the program save, and trim the log then",
-        )
-    reading = Reading(scope, storage)
+    reading = Reading(log.scope, log.storage, log.trace)
     anchors: list[LogAnchor] = []
-    for entry in (newest.previous, newest.current):
+    for entry in _both(newest):
         stored = reading.checkpoint(entry.sequence)
         if isinstance(stored, LastgoodError):
             raise stored
@@ -295,7 +305,7 @@ def _generations(scope: Scope, storage: Storage, newest: Manifest | None) -> lis
         if at is None or at.count != entry.sequence:
             raise DamagedError("it names no place in the event log", name=entry.name)
         anchors.append(at)
-    return anchors if newest.log is None else [*anchors, newest.log]
+    return anchors if newest is None or newest.log is None else [*anchors, newest.log]
 
 
 def _keep(records: OwnedStorage, name: str, data: bytes) -> None:

@@ -23,7 +23,8 @@ from lastgood import CheckpointPolicy, Limits, Session
 from lastgood.event_log import EventLog
 from lastgood.formats.event import Event
 from lastgood.formats.session import Program
-from lastgood.log_reading import LogFound, LogReading
+from lastgood.log_found import LogFound
+from lastgood.log_reading import LogReading
 from lastgood.place import Place
 from lastgood.storage.filesystem import FileSystem
 from lastgood.storage.posix import PosixRoot

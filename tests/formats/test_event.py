@@ -344,7 +344,7 @@ UNSTORABLE: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("data", "path"), UNSTORABLE, ids=repr)
+@pytest.mark.parametrize(("data", "path"), UNSTORABLE)
 def test_data_that_would_not_come_back_is_refused_with_its_path(data: Any, path: str) -> None:
     """C9: an event is stored as it is or not at all; the JSON path of the value is told."""
     with pytest.raises(StateError, match="event's data cannot be stored") as caught:

@@ -13,7 +13,8 @@ from lastgood.formats import anchor, event, names, segment
 from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.event import Event
 from lastgood.formats.limits import Limits
-from lastgood.log_reading import LogFound, LogReading
+from lastgood.log_found import LogFound
+from lastgood.log_reading import LogReading
 from lastgood.storage.posix import PosixRoot
 from tests.log import world
 from tests.log.world import FIRST, event_keys, found_in, log_in, scope, ten

@@ -26,7 +26,8 @@ from lastgood.formats.event import Event, EventKeys
 from lastgood.formats.limits import Limits
 from lastgood.formats.segment import Walk, begin_of, read_first
 from lastgood.keyring import Keyring
-from lastgood.log_reading import LogFound, LogReading
+from lastgood.log_found import LogFound
+from lastgood.log_reading import LogReading
 from lastgood.reading import Reading, Scope
 from lastgood.rules import selection
 from lastgood.storage.interface import StorageRoot

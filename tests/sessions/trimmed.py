@@ -16,7 +16,8 @@ from lastgood.entropy import system_entropy
 from lastgood.formats import names
 from lastgood.formats.limits import Limits
 from lastgood.formats.session import Program
-from lastgood.log_reading import LogFound, LogReading
+from lastgood.log_found import LogFound
+from lastgood.log_reading import LogReading
 from lastgood.place import Place, find
 from lastgood.reading import Reading
 from lastgood.report import Report

@@ -17,10 +17,11 @@ has null in its place.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from lastgood.errors import DamagedError
+from lastgood.errors import DamagedError, ForkDetectedError
 from lastgood.formats import names
 from lastgood.formats.canonical import JSON
 from lastgood.formats.fields import Fields
@@ -74,3 +75,25 @@ def decode(value: JSON, *, name: str) -> LogAnchor | None:
     if anchor != EMPTY and (anchor.count == 0 or not in_segment):
         raise DamagedError("its log anchor names no place in a log", name=name)
     return anchor
+
+
+def is_same_line(one: LogAnchor, other: LogAnchor) -> bool:
+    """Whether two anchors name one line; its line feed may not have been there for one of them."""
+    same = (one.count, one.segment, one.head) == (other.count, other.segment, other.head)
+    return same and abs(one.offset - other.offset) <= 1
+
+
+def by_count(anchors: Iterable[LogAnchor]) -> dict[int, LogAnchor]:
+    """The anchors by their event; those before the first event say nothing.
+
+    Raises:
+        ForkDetectedError: Two of them name different events of one sequence.
+    """
+    found: dict[int, LogAnchor] = {}
+    for anchor in anchors:
+        other = found.get(anchor.count, anchor)
+        if not is_same_line(anchor, other):
+            raise ForkDetectedError(f"Two records name different events {anchor.count}")
+        if anchor.count:
+            found[anchor.count] = max(anchor, other, key=lambda at: at.offset)
+    return found
