@@ -40,7 +40,7 @@ from lastgood.formats.fields import check_type
 from lastgood.formats.fingerprint import fingerprint, fingerprints
 from lastgood.formats.manifest import Note
 from lastgood.handle import SharedHandle
-from lastgood.mending import consumed
+from lastgood.mending import approval, consumed
 from lastgood.place import Place
 from lastgood.reading import Scope
 from lastgood.reduction import Reduction
@@ -108,7 +108,7 @@ class Session(Generic[S]):
             opened = self._resume(after=None)
             self._take_over(opened)
             self._found = opened.found
-            if opened.lease.chosen.damage is not None:
+            if approval(opened.lease) is not None:
                 # An approved rebuild: the new checkpoint consumes the approval.
                 self._save((), None, notes=consumed(opened.lease))
         except BaseException:
@@ -197,7 +197,7 @@ class Session(Generic[S]):
         If power is lost meanwhile, the first of them may be stored and the others not; on return
         all are.
         """
-        given = [(check_event_type(kind), data) for kind, data in events]
+        given = [_event(pair) for pair in events]
         if not given:
             return ()
         with self._handle.entered():
@@ -387,14 +387,16 @@ class Session(Generic[S]):
         try:
             self._reduction.check_domain(state)
         except DomainInvariantError as error:
-            raise StateError("the registered validator refuses it") from error
+            do = "Mend the validator, or what led to this state; every event is stored"
+            raise StateError("the registered validator refuses it", do=do) from error
         if self._determinism == "check":
             again = follow(self._log.lease, self._reduction, self._log.end)
             if not self._reduction.same(state, again.state):
                 self._stale = True
                 raise StateError(
                     "it is not what a replay of the log gives: the reducer depends on something "
-                    "else than its arguments, or the state was changed from outside"
+                    "else than its arguments, or the state was changed from outside",
+                    do="Take clocks, randomness, files and globals out of the reducer",
                 )
 
     def _record(self, given: Sequence[str]) -> None:
@@ -440,6 +442,17 @@ class Session(Generic[S]):
 
     def _now_s(self) -> float:
         return self._owner.clock.monotonic_s()
+
+
+def _event(pair: object) -> tuple[str, JSON]:
+    """Type and data, as a caller gave them.
+
+    Raises:
+        UsageError: It is no such pair, or the type is none.
+    """
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise UsageError("An event is given as a pair: its type and its data")
+    return check_event_type(pair[0]), pair[1]
 
 
 class _Turn:

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import lastgood
 from lastgood import Checkpoint, CheckpointPolicy, CheckpointStore, LastgoodError, Limits, Session
@@ -279,7 +279,9 @@ class Mended:
         return [answer["repair"] for answer in self.answers]
 
 
-def mend(root: Path, *, context: str, most: int = 3) -> Mended:
+def mend(
+    root: Path, *, context: str, most: int = 3, scan: Literal["first", "never"] = "first"
+) -> Mended:
     """Run what each stop names until the session opens.
 
     What the scan says of a repair comes true. One that is refused because of other damage names
@@ -290,7 +292,7 @@ def mend(root: Path, *, context: str, most: int = 3) -> Mended:
         words = command_in(error.do)
         check(words, f"{context}: no repair is named: {error}")
         check(len(mended.commands) < most, f"{context}: after {mended.repairs} still: {error}")
-        if not _scanned(root, words, context=context):
+        if scan == "first" and not _scanned(root, words, context=context):
             before = contents(root)
             ran = run(root, *words)
             check(ran.code != 0, f"{context}: {words} succeeds, against the scan")
