@@ -10,8 +10,12 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from lastgood.errors import BusyError, FencedError, UsageError
+
+_INSIDE: Final = "This thread is inside a call of the same handle already"
+_LATER: Final = "Set a flag in the signal handler, and call it when that call has ended"
 
 
 class HandleLock:
@@ -42,7 +46,7 @@ class HandleLock:
         if os.getpid() != self._pid:
             raise FencedError("This is a forked child; the handle belongs to its parent")
         if self._holder == threading.get_ident():
-            raise BusyError("This thread is inside a call of the same handle already")
+            raise BusyError(_INSIDE, do=_LATER)
         if not self._lock.acquire(timeout=self._wait_s):
             raise BusyError(f"Another thread has been using this handle for {self._wait_s:g} s")
         try:
@@ -101,7 +105,7 @@ class SharedHandle:
         if os.getpid() != self._pid:
             raise FencedError("This is a forked child; the handle belongs to its parent")
         if me in self._inside:
-            raise BusyError("This thread is inside a call of the same handle already")
+            raise BusyError(_INSIDE, do=_LATER)
         self._inside.add(me)
         try:
             if self.is_ended:  # asked once inside, so that whoever ends it sees us or we see that

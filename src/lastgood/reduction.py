@@ -8,6 +8,7 @@ nothing else: no clock, no randomness, no file.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
@@ -15,6 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 from lastgood.errors import (
     DomainInvariantError,
     LastgoodError,
+    LimitError,
     MigrationError,
     ProgramMismatchError,
     ReducerError,
@@ -39,6 +41,7 @@ Reducer = Callable[[S, Event], S]
 """The state after an event."""
 
 _REFUSES: Final = "the registered validator refuses it"
+_NOT_STORED: Final = "The event was not stored, and the state is what it was"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +76,12 @@ class Reduction(Generic[S]):
     chain: Migrations = field(init=False)
     typed: StateType[S] = field(init=False)
     beginning: bytes = field(init=False)
+    proved: set[str] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         """Refuse what would only show in the middle of a session."""
-        if not callable(self.reducer):
-            raise UsageError("The reducer is a function of a state and an event")
+        if not callable(self.reducer) or inspect.iscoroutinefunction(self.reducer):
+            raise UsageError("The reducer is a function of a state and an event, no coroutine")
         if self.validate is not None and not callable(self.validate):
             raise UsageError("The validator is a function of a state")
         check_type(self.program, Program, what="program")
@@ -87,6 +91,7 @@ class Reduction(Generic[S]):
         object.__setattr__(self, "chain", chain)
         object.__setattr__(self, "typed", state_type(self.kind))
         object.__setattr__(self, "beginning", self._encoded(self.initial))
+        self._check(self.first(), UsageError("The registered validator refuses the initial state"))
 
     def first(self) -> S:
         """The state before the first event, a new one each time."""
@@ -151,19 +156,39 @@ class Reduction(Generic[S]):
     def accept(self, state: S, event: Event) -> S:
         """The state after an event that is not stored yet.
 
+        Whether it can be stored is proved for the first event of each type, and by every save:
+        to prove it each time would cost as much as a save.
+
         Raises:
-            ReducerError: The reducer refuses it.
-            StateError: The validator refuses the state that it leads to.
+            ReducerError: The reducer refuses it, or returns nothing.
+            StateError: The state that it leads to cannot be stored, or the validator refuses it.
         """
+        kind = printable(event.type)
         try:
             after = self.reducer(state, event)
         except Exception as error:
             raise ReducerError(
-                f"The reducer raised {type(error).__name__} on an event of type "
-                f"{printable(event.type)}"
+                f"The reducer raised {type(error).__name__} on an event of type {kind}"
             ) from error
-        self._check(after, StateError(_REFUSES, safe="The event was not stored"))
+        if after is None and state is not None:
+            raise ReducerError(
+                f"The reducer returned None for an event of type {kind}",
+                do="Let it return the state, also where it changed it in place",
+            )
+        if event.type not in self.proved:
+            self._prove(after, kind)
+            self.proved.add(event.type)
+        refusal = StateError(_REFUSES, safe=_NOT_STORED, do="Append what the validator accepts")
+        self._check(after, refusal)
         return after
+
+    def _prove(self, state: S, kind: str) -> None:
+        try:
+            self._encoded(state)
+        except (StateError, LimitError) as error:
+            error.safe = _NOT_STORED
+            error.do = f"Mend what the reducer returns for an event of type {kind}"
+            raise
 
     def check_domain(self, state: S) -> None:
         """Return only if the caller's own rules hold of a stored state (R6).
@@ -184,9 +209,11 @@ class Reduction(Generic[S]):
             return
         if recorded.name == offered.name and recorded.version in self.compatible_versions:
             return
+        do = "Run the program that made it"
+        if recorded.name == offered.name:
+            do += ", or declare its version in compatible_versions"
         raise ProgramMismatchError(
-            f"The session was made by {_shown(recorded)}, this is {_shown(offered)}",
-            do="Run that program, or declare its version in compatible_versions",
+            f"The session was made by {_shown(recorded)}, this is {_shown(offered)}", do=do
         )
 
     def _check(self, state: S, refusal: LastgoodError) -> None:
@@ -207,8 +234,8 @@ class Reduction(Generic[S]):
 
 
 def _shown(program: Program) -> str:
-    name = printable(program.name) or "a program without a name"
-    return f"{name} {printable(program.version)}".strip()
+    name = f"program '{printable(program.name)}'" if program.name else "a program without a name"
+    return f"{name}, version '{printable(program.version)}'" if program.version else name
 
 
 def _check_versions(versions: Any) -> None:

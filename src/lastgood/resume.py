@@ -244,7 +244,7 @@ def _found(lease: Lease, reduction: Reduction[S], going: Going[S]) -> Resumed[S]
     version = None if lease.body is None else lease.body.checkpoint.schema_version
     return Resumed(
         session=lease.scope.session,
-        state=reduction.copy(going.state),
+        state=_copied(going.state, reduction),
         epoch=lease.manifest.epoch,
         is_new=lease.chosen.manifest is None,
         checkpoint=0 if current is None else current.sequence,
@@ -255,6 +255,20 @@ def _found(lease: Lease, reduction: Reduction[S], going: Going[S]) -> Resumed[S]
         torn=log.torn,
         notices=lease.notices,
     )
+
+
+def _copied(state: S, reduction: Reduction[S]) -> S:
+    """A copy of a state that the log led to.
+
+    Raises:
+        StateError: The reducer made one that cannot be stored.
+    """
+    try:
+        return reduction.copy(state)
+    except StateError as error:
+        error.safe = "Every event is stored, and nothing was started"
+        error.do = "Mend the reducer so that what it returns can be stored, and open it again"
+        raise
 
 
 def _rebuilding(lease: Lease) -> list[tuple[str, JSON]]:

@@ -27,10 +27,11 @@ def check_given(text: object, *, limit_chars: int, what: str) -> None:
     Raises:
         UsageError: Not a str, longer than ``limit_chars``, or with half a surrogate pair.
     """
+    one = f"{'An' if what[:1] in 'aeio' else 'A'} {what}"
     if type(text) is not str:
-        raise UsageError(f"A {what} is a string, not {printable(type(text).__name__)}")
+        raise UsageError(f"{one} is a string, not {printable(type(text).__name__)}")
     if len(text) > limit_chars:
-        raise UsageError(f"A {what} has at most {limit_chars} characters, not {len(text)}")
+        raise UsageError(f"{one} has at most {limit_chars} characters, not {len(text)}")
     if _SURROGATE.search(text):
         raise UsageError(f"This {what} holds half a surrogate pair")
 

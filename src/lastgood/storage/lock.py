@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
+import platform
 import weakref
 
 from lastgood.clock import Clock
@@ -76,7 +78,7 @@ class SessionLock:
             left_s = deadline_s - self._clock.monotonic_s()
             if left_s <= 0:
                 holder = self._holder()
-                raise LockedError(f"The session is held by another: {holder}", holder=holder)
+                raise LockedError(f"The session is held by {told(holder)}", holder=holder)
             self._clock.sleep(min(pause_s, left_s))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
@@ -179,6 +181,18 @@ class SessionLock:
         finally:
             self._directory.give_back(fd)
         return printable(data.decode("utf-8", "replace").strip(" \n\0")) or "unknown"
+
+
+def told(holder: str) -> str:
+    """What the lock file says, for people; it is not believed, only shown."""
+    try:
+        said = json.loads(holder)
+        pid, host, epoch, since = (printable(said[k]) for k in ("pid", "host", "epoch", "since"))
+    except (ValueError, TypeError, KeyError):
+        return f"another: {holder}"
+    is_own = (pid, host) == (str(os.getpid()), printable(platform.node()[:64]))
+    own = ", which is this very process," if is_own else ""
+    return f"process {pid}{own} on host {host}, epoch {epoch}, since {since}"
 
 
 _known: weakref.WeakSet[SessionLock] = weakref.WeakSet()

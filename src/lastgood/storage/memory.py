@@ -23,6 +23,7 @@ from lastgood.formats import names
 from lastgood.formats.limits import Limits
 from lastgood.storage.directory import component
 from lastgood.storage.interface import Access, OwnedStorage, Storage
+from lastgood.storage.lock import told
 from lastgood.storage.memory_records import (
     Directory,
     File,
@@ -110,7 +111,7 @@ class MemoryStorage(MemoryRecords):
             left_s = deadline_s - self._clock.monotonic_s()
             if left_s <= 0:
                 holder = printable(self._directory.holder) or "unknown"
-                raise LockedError(f"The session is held by another: {holder}", holder=holder)
+                raise LockedError(f"The session is held by {told(holder)}", holder=holder)
             self._clock.sleep(min(_PAUSE_S, left_s))
 
     def release(self) -> None:

@@ -222,7 +222,8 @@ def _check_current(evidence: Evidence, newest: Manifest) -> LastgoodError | None
             return error
         if "approved-damage" in evidence.waived and is_approved(newest):
             return error
-        error.do = _mending(evidence, newest)
+        if error.do == DamagedError.default_do or isinstance(error, UnknownFormatError):
+            error.do = _mending(evidence, newest)  # else it names what mends it already: a mode
         raise
     return None
 
@@ -397,9 +398,13 @@ def _check_schema(evidence: Evidence, current: Entry | None) -> None:
     if current is None or evidence.schemas is None or current.schema_version in evidence.schemas:
         return
     known = max(evidence.schemas)
+    do = None
+    if current.schema_version < known:
+        do = f"Give it migrations that lead from {current.schema_version} to {known}"
     raise UnknownSchemaError(
         f"{current.name} has schema version {current.schema_version}, the newest that this "
-        f"program knows is {known}"
+        f"program knows is {known}",
+        do=do,
     )
 
 
