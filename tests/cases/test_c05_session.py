@@ -234,7 +234,7 @@ check_equal([item for _, item in history(place)], ["a", "b", "c", "d"], "the log
 before = contents(place)
 for attempt in range(2):
     try:
-        opened(place, validate=called.append, on_resume=called.append)
+        opened(place, on_resume=called.append)
     except StorageError as error:
         check_equal(error.errno, errno.EROFS, f"{error}")
     else:

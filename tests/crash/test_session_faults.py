@@ -95,7 +95,8 @@ def begun(place: Path, calls: Calls, name: str, told: Told) -> Session[State]:
 def faults(sessions: Sessions, name: str, number: int) -> Iterator[tuple[Fault, str]]:
     """Every way in which one of the calls of ``name`` can fail with ``number``.
 
-    Calls that change nothing fail with EIO only: what they do not tell is the same.
+    Calls that change nothing fail with EIO only: what they do not tell is the same; and two
+    numbers stand for all that stay.
     """
     calls = Calls()
     with sessions.copy("begun") as place:
@@ -108,6 +109,8 @@ def faults(sessions: Sessions, name: str, number: int) -> Iterator[tuple[Fault, 
         if number != errno.EIO and call not in (*CHANGES, "open", "close"):
             continue
         for repeats, when in WAYS:
+            if repeats == "for ever" and number not in (errno.EIO, errno.ENOSPC):
+                continue
             fault = Fault(at, system_error(number), when=when, repeats=repeats)
             told = f"{errno.errorcode[number]} {repeats}, {when} call {at} ({call})"
             yield fault, f"{name}: {told}"
@@ -146,7 +149,7 @@ def test_any_call_that_fails_costs_nothing_that_was_acknowledged(
                 check_recovers(place, told, context, name="later")
         count += 1
     print(f"{name}, {errno.errorcode[number]}: {count} faults, {len(seen)} states")
-    check(count >= 8, f"{count} faults")
+    check(count >= 4, f"{count} faults")
 
 
 def _check_fault(sessions: Sessions, place: Path, name: str, fault: Fault, context: str) -> Told:

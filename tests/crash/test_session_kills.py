@@ -295,7 +295,7 @@ def test_a_fresh_process_recovers_what_a_kill_left(sessions: Sessions) -> None:
 
     Method: what kills in an append of many leave, recovered by interpreters of their own.
     """
-    states = list(itertools.islice(_copies(sessions, "append of many"), 0, None, 4))
+    states = list(itertools.islice(_copies(sessions, "append of many"), 0, None, 7))
     check(len(states) >= 3, f"{len(states)} states")
     for place, told in states:
         arguments = [" ".join(told.acknowledged), " ".join(told.maybe), str(told.saved)]
