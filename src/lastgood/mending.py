@@ -273,13 +273,17 @@ def _go_on(lease: Lease, sequence: int, *, lost: int) -> Repaired:
         limits=lease.scope.limits,
     )
     receipt = saving.save(lease, snap, retention=Retention())
+    name = names.checkpoint(lost)
+    archived = lease.storage.list(names.archived("damaged-"))
+    kept = tuple(sorted(moved for moved in archived if moved.endswith(f"-{name}")))
     return _repaired(
         lease,
         OLDER_ACCEPTED,
+        kept=kept,
         details=f"sequence {sequence} goes on as {receipt.sequence}",
         missing=f"what was saved and done after sequence {sequence}, up to {lost}: its state is "
         "lost, and its side effects are not known",
-        warnings=receipt.warnings,
+        warnings=tuple(w for w in receipt.warnings if not any(moved in w for moved in kept)),
     )
 
 

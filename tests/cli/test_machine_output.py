@@ -42,6 +42,10 @@ FIELDS: dict[str, set[str]] = {
         "session", "status", "fromSchema", "toSchema", "fromSequence", "replayed", "sequence",
         "digest",
     },
+    "repair": {
+        "session", "repair", "actor", "reason", "decided", "missing", "kept", "revision",
+        "sequence", "next",
+    },
     "sessions": {"sessions"},
     "show": {"session", "program", "checkpoint", "log"},
     "verify": {"store", "required", "sessions"},
@@ -49,6 +53,7 @@ FIELDS: dict[str, set[str]] = {
 SESSION = {"session", "directory", "created", "program", "log", "verified", "problem"}
 EVENT = {"sequence", "at", "epoch", "type", "data"}
 END = {"session", "shown", "last", "end"}
+PROSPECT = {"command", "succeeds", "says", "error"}
 LOG = {
     "events", "first", "last", "head", "segments", "sizeBytes", "epoch", "torn", "skipped", "stray",
 }  # fmt: skip
@@ -117,6 +122,19 @@ def test_session_with_a_log_is_answered_with_exactly_its_fields(place: Place) ->
     check_equal(set(report["log"]["torn"]), {"name", "offset", "sizeBytes"}, "torn")
 
 
+def test_repair_is_answered_with_exactly_its_fields(kept: Place) -> None:
+    """A machine can rely on every field of a repair, and of what would be. Method: sets of keys."""
+    kept.flip(kept.file("checkpoint-000002.json"))
+    scanned = kept.run("repair", "nightly", "--scan", "--json").left(2).document
+    check_equal(set(scanned), COMMON | FIELDS["verify"] | {"repairs"}, "fields of a scan")
+    check_equal([set(one) for one in scanned["repairs"]], [PROSPECT], "fields of a prospect")
+    words = ["--accept-older", "--sequence", "1", "--reason", "disk"]
+    repaired = answer(kept, "repair", "nightly", *words)
+    check_equal((repaired["repair"], repaired["sequence"]), ("accept-older", 3), "the repair")
+    sound = kept.run("repair", "nightly", "--scan", "--json").left(0).document
+    check_equal(sound["repairs"], [], "prospects of a sound session")
+
+
 def test_damage_is_answered_with_the_same_fields_and_every_row(kept: Place) -> None:
     """Damage hides no row and no field: each checkpoint is still listed, with the reason.
 
@@ -180,5 +198,5 @@ def test_documentation_lists_exactly_the_fields_that_are_answered() -> None:
     section = text[text.index("## Machine output") :]
     found = set(re.findall(r"^\| `([a-zA-Z0-9]+)` \|", section, re.MULTILINE))
     expected = COMMON | ERROR | CHECKPOINT | REPORT | SESSION | set().union(*FIELDS.values())
-    expected |= {"state", "sideEffectFingerprints"} | EVENT | END | LOG
+    expected |= {"state", "sideEffectFingerprints"} | EVENT | END | LOG | PROSPECT
     check_equal(found, expected, "fields in docs/cli.md")
