@@ -332,3 +332,29 @@ def test_a_claim_says_nothing_that_an_owner_before_it_may_leave_out(sessions: Se
     """
     with sessions.copy("begun") as place:
         a_claim_says_what_no_owner_before_it_leaves_out(place)
+
+
+def test_a_segment_that_comes_late_stops_nobody(sessions: Sessions) -> None:
+    """F13, 7: of three owners one writes late; what it left behind is a fenced owner's, no fork.
+
+    Method: the first is paused before its write, the second before its first line; the first
+    writes, the third takes the session behind that, and only then the second writes its line.
+    """
+    with sessions.copy("begun") as place:
+        seam = Seam(locks="broken")
+        session = opened(place, seam)
+        session.append(*given("x"))
+        seam.begin()
+        first = Turn(lambda _: told_of(lambda: append(session)), pause_at="pwrite")
+        first.seam = seam
+        first.start()
+        second = Turn(lambda seam: told_of(lambda: opened(place, seam)), pause_at="stat events")
+        second.start()
+        check_equal(first.finish(), "FencedError", "the first")
+        third = opened(place, Seam(locks="broken"))
+        state: list[str] = third.state["items"]
+        check_equal(second.finish(), "FencedError", "the second")
+        third.append(*given("more"))
+        third.close()
+        session.close()
+        check_recovers(place, Told([*state, "more"]), "a late segment")
