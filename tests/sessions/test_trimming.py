@@ -6,6 +6,8 @@ import hashlib
 import itertools
 import json
 import shutil
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -129,6 +131,29 @@ def test_a_plan_is_what_trimming_does_and_changes_nothing(made: tuple[Path, Told
     shown = (planned.names, planned.events, planned.size_bytes, planned.root, planned.head)
     check_equal(shown, (done.names, done.events, done.size_bytes, done.root, done.head), "plan")
     check_equal((planned.revision, planned.first_kept), (0, done.first_kept), "nothing was done")
+
+
+def test_a_plan_beside_a_program_at_work_is_no_alarm(made: tuple[Path, Told]) -> None:
+    """G8: a generation that is pruned while it is read was followed by others, and is no damage.
+
+    Method: a program appends, and saves twice, before each two of a plan's looks at a checkpoint.
+    """
+    root, told = made
+    both = 0
+    with opened(root) as session:
+        for pair in itertools.combinations(range(1, 8), 2):
+            looks = itertools.count(1)
+
+            def work(_: int, call: str, pair: tuple[int, ...], looks: Iterator[int]) -> None:
+                if call.startswith("open checkpoint-") and next(looks) in pair:
+                    for _ in range(2):
+                        told.append(session, f"more-{len(told.acknowledged)}")
+                        told.save(session)
+
+            seam = Seam(before=partial(work, pair=pair, looks=looks))
+            check(plan(root, ALL, seam=seam).names != (), f"interrupted at looks {pair}")
+            both += next(looks) > pair[1]
+        check(both >= 3, f"only {both} plans were interrupted twice")
 
 
 def test_with_one_generation_nothing_leaves(tmp_path: Path) -> None:

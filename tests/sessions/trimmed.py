@@ -74,9 +74,9 @@ def trim(
         )
 
 
-def plan(root: Path, before: int) -> Trimmed:
+def plan(root: Path, before: int, *, seam: Seam | None = None) -> Trimmed:
     """What would leave."""
-    with place_of(root) as place:
+    with place_of(root, seam) as place:
         return trimming.plan(place, SESSION, clock=OWNER.clock, before=before)
 
 
