@@ -27,6 +27,7 @@ from lastgood.log_found import LogFound
 from lastgood.reading import Reading, Scope
 from lastgood.rules.selection import Selection
 from lastgood.storage.interface import OwnedStorage
+from lastgood.survey import Sealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Lease:
         chosen: What was chosen when it was taken.
         base: The checkpoint to start from; None: from the beginning.
         body: Its payload.
+        sealed: What is still intact of a damaged current checkpoint.
         log: The event log when it was taken; None in a session of checkpoints only.
         notices: What was found when it was taken.
         attempt: Id of the last claim by which this handle tried to go on after ``over``.
@@ -76,6 +78,7 @@ class Lease:
     chosen: Selection
     base: Entry | None = None
     body: Body | None = None
+    sealed: Sealed | None = None
     log: LogFound | None = None
     notices: tuple[str, ...] = ()
     attempt: str = ""

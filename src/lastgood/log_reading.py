@@ -50,11 +50,13 @@ class LogReading:
         scope: The session.
         storage: Its directory.
         trace: Names and bytes that were seen, to be compared with those of the next reading.
+        at: The anchor of the line that ``replay`` yielded last.
     """
 
     scope: Scope
     storage: Storage
     trace: list[tuple[str, str]] = field(default_factory=list)
+    at: LogAnchor = EMPTY
     keys: EventKeys = field(init=False)
     _damaged: list[str] = field(init=False, default_factory=list)
     _behind: list[str] = field(init=False, default_factory=list)
@@ -155,7 +157,7 @@ class LogReading:
             )
             for line in walk:
                 if line.event.sequence > reached:
-                    reached = line.event.sequence
+                    reached, self.at = line.event.sequence, walk.end
                     yield line
             if walk.end != stop:
                 raise DamagedError("it changed since it was verified", name=link.name)

@@ -7,20 +7,15 @@ meanwhile; what is said was true of what was read.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from lastgood.clock import Clock
-from lastgood.errors import PolicyError, StateError, printable
-from lastgood.formats import event, names
-from lastgood.formats.checkpoint import Body
-from lastgood.formats.fingerprint import Fingerprint
+from lastgood.errors import PolicyError, printable
 from lastgood.log_found import LogFound
-from lastgood.log_reading import LogReading
 from lastgood.reading import Scope
 from lastgood.reduction import Reduction
-from lastgood.resume import Determinism, Going
+from lastgood.replaying import Determinism, determined
 from lastgood.storage.interface import Storage
 from lastgood.survey import choose
 
@@ -37,6 +32,7 @@ class Rehearsed(Generic[S]):
         migrated_from: The schema that it would be brought up from, or None.
         checkpoint: Sequence of the checkpoint that it would start from; 0: the initial state.
         replayed: Events of the program's behind it.
+        is_proved: Whether a damaged checkpoint was passed with the very state that it held.
         end: The last event of the log.
         notices: What a person should know.
     """
@@ -46,6 +42,7 @@ class Rehearsed(Generic[S]):
     migrated_from: int | None
     checkpoint: int
     replayed: int
+    is_proved: bool
     end: int
     notices: tuple[str, ...]
 
@@ -73,18 +70,9 @@ def rehearse(
     reduction.check_program(found.session)
     base, log = found.base, LogFound() if found.log is None else found.log
     body = found.bodies[base.sequence] if base else None
-    # Copied first: a reducer may change in place what it is given.
-    again = copy.deepcopy(body) if determinism == "check" else None
-    going = _replayed(scope, storage, reduction, body, log)
-    reduction.check_domain(going.state)
-    if determinism == "check" and not reduction.same(
-        going.state, _replayed(scope, storage, reduction, again, log).state
-    ):
-        raise StateError(
-            "two replays of the same events gave different states: the reducer depends on "
-            "something else than its arguments",
-            do="Take clocks, randomness, files and globals out of the reducer",
-        )
+    going = determined(
+        scope, storage, reduction, body, log, determinism=determinism, sealed=found.sealed
+    )
     version = base.schema_version if base else reduction.schema_version
     return Rehearsed(
         state=reduction.copy(going.state),
@@ -92,25 +80,7 @@ def rehearse(
         migrated_from=None if version == reduction.schema_version else version,
         checkpoint=base.sequence if base else 0,
         replayed=going.replayed,
+        is_proved=going.is_proved,
         end=log.end.count,
         notices=(*found.selection.notices, *log.notices),
     )
-
-
-def _replayed(
-    scope: Scope, storage: Storage, reduction: Reduction[S], body: Body | None, log: LogFound
-) -> Going[S]:
-    """R5 and R6."""
-    if body is None:
-        going, after = Going(reduction.first(), []), 0
-    else:
-        after = body.checkpoint.sequence
-        state = reduction.restore(body.checkpoint, name=names.checkpoint(after))
-        going = Going(state, [Fingerprint(text) for text in body.checkpoint.fingerprints])
-    for line in LogReading(scope, storage).replay(log, after=after):
-        if line.event.type == event.FINGERPRINTS:
-            going.learn(line.event.data)
-        elif not line.event.is_ours:
-            going.state = reduction.replay(going.state, line.event)
-            going.replayed += 1
-    return going

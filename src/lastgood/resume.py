@@ -21,32 +21,29 @@ an epoch that nothing was written in.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Literal, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
 from lastgood.claim import Owner
 from lastgood.errors import LastgoodError, StateError
 from lastgood.event_log import EventLog
-from lastgood.formats import event, names
+from lastgood.formats import event
 from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.canonical import JSON
 from lastgood.formats.checkpoint import Body
-from lastgood.formats.fingerprint import Fingerprint, fingerprints
 from lastgood.formats.session import SessionRecord
 from lastgood.lease import Lease
 from lastgood.log_found import LogFound
 from lastgood.log_reading import LogReading
 from lastgood.reading import Reading, Scope
 from lastgood.reduction import Reduction
+from lastgood.replaying import Determinism, Going, determined, replay
 from lastgood.rules.selection import REBUILD_APPROVED
 from lastgood.rules.tail import Torn
 from lastgood.storage.interface import OwnedStorage
 from lastgood.taking import take
 
 S = TypeVar("S")
-
-Determinism = Literal["trust", "check"]
-"""``check``: every replay runs twice and must give the same bytes."""
 
 _MAX_NOTICES: Final = 50
 
@@ -80,34 +77,6 @@ class Resumed(Generic[S]):
     end: int
     torn: Torn | None
     notices: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class Going(Generic[S]):
-    """A state that follows the log.
-
-    Attributes:
-        state: After every event that was passed to ``replay``.
-        done: Fingerprints of the side effects that are done, in the order of the log.
-        replayed: Events of the caller's that went through the reducer.
-        known: The same fingerprints, to be looked up.
-    """
-
-    state: S
-    done: list[Fingerprint]
-    replayed: int = 0
-    known: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        """Make the look-up."""
-        self.known = set(self.done)
-
-    def learn(self, given: JSON) -> None:
-        """Add fingerprints that are not known yet."""
-        for text in fingerprints(given):
-            if text not in self.known:
-                self.known.add(text)
-                self.done.append(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,18 +151,15 @@ def rebuild(
     Raises:
         LastgoodError: As ``resume``.
     """
-    log = LogFound() if lease.log is None else lease.log
-    going = _replay(lease, reduction, lease.body, log)
-    if determinism == "check":
-        again = _replay(lease, reduction, lease.body, log)
-        if not reduction.same(going.state, again.state):
-            raise StateError(
-                "two replays of the same events gave different states: the reducer depends on "
-                "something else than its arguments",
-                do="Take clocks, randomness, files and globals out of the reducer",
-            )
-    reduction.check_domain(going.state)
-    return going
+    return determined(
+        lease.scope,
+        lease.storage,
+        reduction,
+        lease.body,
+        LogFound() if lease.log is None else lease.log,
+        determinism=determinism,
+        sealed=lease.sealed,
+    )
 
 
 def follow(lease: Lease, reduction: Reduction[S], end: LogAnchor) -> Going[S]:
@@ -213,25 +179,7 @@ def follow(lease: Lease, reduction: Reduction[S], end: LogAnchor) -> Going[S]:
     since = current.sequence if current is not None else 1
     log = LogReading(lease.scope, lease.storage)
     found = log.find(anchors=[end], since=since, floor=lease.manifest.floor)
-    return _replay(lease, reduction, body, found)
-
-
-def _replay(lease: Lease, reduction: Reduction[S], body: Body | None, found: LogFound) -> Going[S]:
-    """R5 and R6."""
-    if body is None:
-        going, after = Going(reduction.first(), []), 0
-    else:
-        state = reduction.restore(body.checkpoint, name=names.checkpoint(body.checkpoint.sequence))
-        going = Going(state, [Fingerprint(text) for text in body.checkpoint.fingerprints])
-        after = body.checkpoint.sequence
-    for line in LogReading(lease.scope, lease.storage).replay(found, after=after):
-        stored = line.event
-        if stored.type == event.FINGERPRINTS:
-            going.learn(stored.data)
-        elif not stored.is_ours:
-            going.state = reduction.replay(going.state, stored)
-            going.replayed += 1
-    return going
+    return replay(lease.scope, lease.storage, reduction, body, found)
 
 
 def _program_check(reduction: Reduction[Any]) -> Callable[[SessionRecord], None]:

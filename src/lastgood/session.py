@@ -44,7 +44,8 @@ from lastgood.mending import approval, consumed
 from lastgood.place import Place
 from lastgood.reading import Scope
 from lastgood.reduction import Reduction
-from lastgood.resume import Determinism, Going, Opened, Resumed, follow, resume
+from lastgood.replaying import Determinism, Going
+from lastgood.resume import Opened, Resumed, follow, resume
 from lastgood.rules.cadence import CheckpointPolicy, is_due
 from lastgood.rules.retention import Retention
 from lastgood.rules.selection import Waiver

@@ -33,8 +33,9 @@ from lastgood.place import Place, find
 from lastgood.reading import explained
 from lastgood.reduction import Reducer, Reduction
 from lastgood.rehearsal import Rehearsed, rehearse
+from lastgood.replaying import Determinism
 from lastgood.report import Row
-from lastgood.resume import Determinism, Resumed
+from lastgood.resume import Resumed
 from lastgood.rules.cadence import CheckpointPolicy
 from lastgood.rules.migration import Migration
 from lastgood.rules.retention import Retention

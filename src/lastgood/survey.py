@@ -50,6 +50,19 @@ _PEEKED_SESSIONS: Final = 3
 _Finding = TypeVar("_Finding")
 
 
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What the intact header and the manifest say of a checkpoint whose payload is damaged.
+
+    Attributes:
+        header: Its header.
+        schema_version: Of its state.
+    """
+
+    header: CheckpointHeader
+    schema_version: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
     """A verdict, and what was read for it.
@@ -61,6 +74,7 @@ class Survey:
         bodies: Payloads of those that were read whole, by sequence.
         base: The checkpoint to start from: the current one, or, if its damage is waived, the
             newest kept one that verifies; None: from the beginning.
+        sealed: What is still intact of a damaged current checkpoint; None of a sound one.
         log: The event log, verified from the older generation's segment on; None in a session
             of checkpoints only.
     """
@@ -70,6 +84,7 @@ class Survey:
     headers: dict[int, CheckpointHeader]
     bodies: dict[int, Body]
     base: Entry | None = None
+    sealed: Sealed | None = None
     log: LogFound | None = None
 
 
@@ -316,6 +331,17 @@ def base_of(reading: Reading, chosen: Selection) -> Entry | None:
     return None
 
 
+def _sealed(reading: Reading, chosen: Selection) -> Sealed | None:
+    """The header of a damaged current checkpoint, if it is the one that the manifest names."""
+    current = chosen.current
+    if chosen.damage is None or current is None:
+        return None
+    header = reading.checkpoint_header(current.sequence)
+    if not isinstance(header, CheckpointHeader) or header.digest != current.digest:
+        return None
+    return Sealed(header, current.schema_version)
+
+
 def _anchor_of_claim(newest: Manifest) -> LogAnchor:
     if newest.log is None:
         name = names.manifest(newest.revision)
@@ -338,6 +364,7 @@ def _attempt(reading: Reading) -> Attempt[Survey]:
         headers={s: h for s, h in evidence.headers.items() if isinstance(h, CheckpointHeader)},
         bodies=reading.bodies,
         base=base,
+        sealed=_sealed(reading, verdict),
         log=log,
     )
     settled = verdict.is_settled and verdict.damage is None and (log is None or log.is_settled)

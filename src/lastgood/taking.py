@@ -198,6 +198,7 @@ def _bind(
         chosen=chosen,
         base=found.base,
         body=body,
+        sealed=found.sealed,
         log=log,
         notices=chosen.notices + (log.notices if log is not None else ()) + warnings,
     )

@@ -85,7 +85,7 @@ STOPPING: Final = {
     "reducer leaves": (
         1, "import sys\ndef other(s, e):\n    sys.exit(0)\nP = NEWER | {'reducer': other}",
     ),
-    "domain refuses": (2, "P = NEWER | {'validate': lambda state: False}"),
+    "domain refuses": (2, "P = NEWER | {'validate': lambda state: state == NEWER['initial']}"),
     "not a program": (1, "P = [1]"),
     "unknown argument": (1, "P = NEWER | {'reduce': apply}"),
     "other program": (4, "P = NEWER | {'program': lastgood.Program('x', '1')}"),

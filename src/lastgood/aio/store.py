@@ -19,7 +19,8 @@ from lastgood.formats.limits import Limits
 from lastgood.formats.session import Program
 from lastgood.keyring import Keyring
 from lastgood.reduction import Reducer
-from lastgood.resume import Determinism, Resumed
+from lastgood.replaying import Determinism
+from lastgood.resume import Resumed
 from lastgood.rules.cadence import CheckpointPolicy
 from lastgood.rules.migration import Migration
 from lastgood.rules.retention import Retention
