@@ -106,8 +106,8 @@ class SharedHandle:
             raise FencedError("This is a forked child; the handle belongs to its parent")
         if me in self._inside:
             raise BusyError(_INSIDE, do=_LATER)
-        self._inside.add(me)
         try:
+            self._inside.add(me)
             if self.is_ended:  # asked once inside, so that whoever ends it sees us or we see that
                 raise UsageError("This handle is closed")
             yield

@@ -10,6 +10,8 @@ import multiprocessing
 import platform
 import signal
 import threading
+import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from lastgood.errors import FencedError, LockedError
 from lastgood.saving import SaveReceipt
 from tests.crash.processes import (
     Say,
+    append_for_ever,
     contend,
     fork,
     wait_stopped,
@@ -30,6 +33,7 @@ from tests.crash.sessions import (
     check_whole,
     given,
     history,
+    items_of,
     opened,
 )
 from tests.support.check import check, check_equal
@@ -114,6 +118,38 @@ def test_c04_02_of_processes_that_open_at_once_one_goes_on(sessions: Sessions, c
         told.acknowledged += appended[1]
         check_equal(len(appended[1]), 500, "events")
         check_recovers(place, told, f"{count} processes")
+
+
+@pytest.mark.slow
+@pytest.mark.normal_only
+@pytest.mark.timeout(120)
+def test_c04_04_processes_without_a_lock_share_no_temporary(sessions: Sessions) -> None:
+    """C4-04: names of temporaries are unique and created exclusively; nothing acknowledged is lost.
+
+    Method: two processes, the lock broken, append and save 60 times each; every name is noted.
+    """
+    with sessions.copy("begun") as place:
+        start = time.monotonic() + 0.1
+        owners = [
+            fork(append_for_ever(place, 60, locks="broken", author=f"o{n}"), start=start)
+            for n in range(2)
+        ]
+        said = [line.split() for child in owners for line in child.finish()]
+        made = [(name, how) for word, name, *rest in said if word == "made" for how in rest]
+        check(len(made) > 200, f"{len(made)} temporaries")
+        check_equal([name for name, how in made if how != "exclusive"], [], "not exclusive")
+        names = Counter(name for name, _ in made)
+        check_equal([name for name, times in names.items() if times > 1], [], "made twice")
+        told = {item for word, item, *_ in said if word == "told"}
+        maybe = {item for word, item, *_ in said if word == "maybe"}
+        found = items_of(place)
+        check_equal(len(told), 120, "acknowledged")
+        check_equal(len(set(found)), len(found), "each once")
+        check(told <= set(found), f"lost: {told - set(found)}")
+        check(set(found) <= told | maybe | set("abcd"), "events that nobody asked for")
+        with opened(place) as session:
+            check_equal(session.state["items"], found, "the state")
+        check_whole(place, "after the race")
 
 
 @pytest.mark.slow

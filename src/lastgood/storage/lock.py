@@ -86,11 +86,13 @@ class SessionLock:
         """Give the locks back; idempotent, never raises."""
         fds, self._fds = self._fds, []
         own = self._filesystem.getpid() == self._pid
-        for fd in reversed(fds):
-            with contextlib.suppress(OSError):
-                if own:  # at once, also where a child is between its fork and its exec
-                    self._filesystem.flock(fd, UNLOCK)
-            self._directory.give_back(fd)
+        with contextlib.ExitStack() as given_back:  # whatever a signal handler raises in between
+            for fd in fds:
+                given_back.callback(self._directory.give_back, fd)
+            for fd in reversed(fds):
+                with contextlib.suppress(OSError):
+                    if own:  # at once, also where a child is between its fork and its exec
+                        self._filesystem.flock(fd, UNLOCK)
 
     def note_holder(self, text: str) -> None:
         """Write who holds the lock, for people; errors are ignored."""

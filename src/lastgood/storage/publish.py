@@ -158,6 +158,9 @@ def hold(directory: Directory, temporary: str, *, flags: int) -> tuple[int, Stat
         raise FencedError(
             f"Another owner removed {printable(temporary)} before it was published"
         ) from error
+    if status.st_nlink == 0:
+        directory.give_back(fd)
+        raise FencedError(f"Another owner removed {printable(temporary)} while it was opened")
     if status.st_nlink != 1:
         directory.give_back(fd)
         raise DamagedError(f"it has {status.st_nlink} links before its first", name=temporary)
