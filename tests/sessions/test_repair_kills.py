@@ -225,6 +225,9 @@ def check_mended(root: Path, work: Work, known: Known | None, *, context: str) -
             check_equal(f"{with_all} items", f"{_count(known)} items", f"{context}: {items}")
         else:
             check_equal(now.state, known.state, f"{context}: the state after {found.repairs}")
+        if work.step is consuming:
+            used = [note.type for note in repaired.notes(root)]
+            check_equal(used, ["rebuilt-from-log"], f"{context}: the approval")
         _check_goes_on(root, now, context=context)
     ran = repaired.run(root, "verify", SESSION)
     check_equal(ran.code, 0, f"{context}: verify said {ran.said}")
