@@ -6,9 +6,8 @@
 4. Checkpoint and log agree, in state, side effects and place.
 5. An acknowledged side effect is never offered again.
 
-And what was acknowledged through the pipe is there. Each invariant is a function of what lies on
-the disk and of what the world was told; what is stored is parsed in ``stored.py``, by nothing of
-the product. Each is shown to fail on a violation that is planted. A failure prints the seed.
+And what was acknowledged through the pipe is there. Each invariant is a function of
+``invariants.py``, and is shown to fail on a violation that is planted. A failure prints the seed.
 """
 
 from __future__ import annotations
@@ -22,21 +21,29 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-import lastgood
-from lastgood.errors import LastgoodError
-from lastgood.formats import names
 from tests.journeys import payments, stored
-from tests.journeys.payments import CURRENT, SESSION, State, effect, initial, opened, paid
-from tests.support import records
+from tests.journeys.invariants import (
+    FOLDER,
+    Load,
+    Told,
+    acknowledged_effects_are_never_offered_again,
+    an_unknown_schema_never_resumes,
+    checkpoint_and_log_agree,
+    decided,
+    every_official_file_is_complete,
+    resume,
+    schema_of,
+    the_greatest_number_decides,
+    what_was_acknowledged_is_there,
+)
+from tests.journeys.payments import CURRENT, effect, opened
 from tests.support.check import check, check_equal
 from tests.support.require import REPOSITORY
 
@@ -46,190 +53,6 @@ KILLS: Final = 200
 UPGRADED_AT: Final = 60
 """From this kill on the program's schema is 2."""
 _MEMORY: Final = Path("/dev/shm")
-FOLDER: Final = names.directory(names.session_id(SESSION))
-
-
-@dataclass(slots=True)
-class Told:
-    """What the world knows.
-
-    Attributes:
-        count: So many payments were acknowledged.
-        asked: So many were asked for.
-        saved: Sequence of the last acknowledged checkpoint.
-        effects: Side effects that were acknowledged.
-    """
-
-    count: int = 0
-    asked: int = 0
-    saved: int = 0
-    effects: set[int] = field(default_factory=set)
-
-    def note(self, line: str) -> None:
-        """Take a line of the program's."""
-        word, *numbers = line.split()
-        first, *rest = map(int, numbers)
-        if word == "began":
-            check(self.count <= first <= max(self.asked, self.count), f"{line}, told {self}")
-            check(not self.effects & set(rest), f"offered again: {self.effects & set(rest)}")
-            self.count = self.asked = first
-        elif word == "asks":
-            self.asked = first + 1
-        elif word == "told":
-            self.count = first + 1
-        elif word == "effect":
-            self.effects.add(first)
-        else:
-            self.saved = first
-
-
-# --- the five -----------------------------------------------------------------------------
-
-
-def every_official_file_is_complete(root: Path) -> int:
-    """1: whole, and under the name of what it says it is; returns how many there are."""
-    count = 0
-    for path in stored.official(root / FOLDER):
-        found = stored.record(path)
-        kind = path.name.split(".")[0].split("-")[0]
-        number = {"checkpoint": "sequence", "manifest": "revision"}.get(kind, "")
-        if "-" in path.name:
-            said = f"{kind}-{found.header[number]:06d}.json"
-            check_equal(said, path.name, "the name of what it holds")
-        count += 1
-    with suppress(FileNotFoundError):
-        pointer = (root / FOLDER / "manifest.json").read_bytes()
-        revision = stored.record(root / FOLDER / "manifest.json").header["revision"]
-        twin = root / FOLDER / f"manifest-{revision:06d}.json"
-        check(not twin.exists() or twin.read_bytes() == pointer, f"{twin.name} is another")
-    return count
-
-
-Load = Callable[[Path], int]
-
-
-def load(root: Path) -> int:
-    """The sequence that the product loads; 0 for nothing."""
-    with lastgood.CheckpointStore(
-        root, SESSION, keys=records.keyring(), mode="read", schema_version=_schema(root)
-    ) as store:
-        found = store.load_latest()
-    return 0 if found is None else found.sequence
-
-
-def the_greatest_number_decides(root: Path, *, loads: Load = load, chance: random.Random) -> int:
-    """2: what the highest revision names, or the one checkpoint that continues it; returns it."""
-    expected = _decided(root)
-    for path in [*(root / FOLDER).iterdir()]:
-        times = chance.randrange(10**9), chance.randrange(10**9)
-        os.utime(path, times)
-    check_equal(loads(root), expected, "the sequence that is loaded")
-    return expected
-
-
-def _decided(root: Path) -> int:
-    manifests = [stored.record(path) for path in stored.official(root / FOLDER, "manifest")]
-    if not manifests:
-        return 0
-    newest = max(manifests, key=lambda m: int(m.header["revision"]))
-    current = newest.payload["current"]
-    at: int = 0 if current is None else current["sequence"]
-    above = [
-        found
-        for found in map(stored.record, stored.official(root / FOLDER, "checkpoint"))
-        if found.header["sequence"] > at and found.header["epoch"] == newest.header["epoch"]
-    ]
-    check(len(above) <= 1, f"{len(above)} checkpoints above revision {newest.header['revision']}")
-    return above[0].header["sequence"] if above else at
-
-
-def _schema(root: Path) -> int:
-    """The schema version of the checkpoint that counts; 1 where there is none."""
-    sequence = _decided(root)
-    if not sequence:
-        return 1
-    found = stored.record(root / FOLDER / f"checkpoint-{sequence:06d}.json")
-    version: int = found.payload["schemaVersion"]
-    return version
-
-
-Open = Callable[[Path, int], Any]
-
-
-def resume(root: Path, schema: int) -> Any:
-    """Resume with a program of this schema that knows no migration."""
-    return opened(root, schema, migrated=False)
-
-
-def an_unknown_schema_never_resumes(root: Path, *, opens: Open = resume) -> int:
-    """3: older or newer than the program's, it stops with exit 4, and nothing was changed."""
-    if not _decided(root):
-        return 0
-    known = _schema(root)
-    before = _bytes(root)
-    others = [schema for schema in (known - 1, known + 1, known + 7) if schema > 0]
-    for schema in others:
-        try:
-            session = opens(root, schema)
-        except LastgoodError as error:
-            check_equal(error.exit_code, 4, f"exit code, program {schema}, store {known}: {error}")
-        else:
-            session.close()
-            check(False, f"a program of schema {schema} resumed a store of schema {known}")
-        check(_bytes(root) == before, f"a program of schema {schema} changed something")
-    return len(others)
-
-
-def _bytes(root: Path) -> dict[str, bytes]:
-    """Every file but the lock, which says who tried last, for people."""
-    paths = (p for p in root.rglob("*") if p.is_file() and p.name != names.LOCK)
-    return {str(path): path.read_bytes() for path in paths}
-
-
-def checkpoint_and_log_agree(root: Path) -> int:
-    """4: each checkpoint is what the log up to its place gives, and the log is there."""
-    lines = stored.log_lines(root / FOLDER)
-    count = 0
-    for path in stored.official(root / FOLDER, "checkpoint"):
-        found = stored.record(path)
-        at, name = found.payload["log"], path.name
-        check_equal(at["count"], found.header["sequence"], f"{name}: the place that it names")
-        behind = stored.chain(lines, at["head"])
-        last = behind[-1]
-        place = (last.event["seq"], last.segment, last.end)
-        check_equal(place, (at["count"], at["segment"], at["offset"]), f"{name}: its place")
-        expected = initial(found.payload["schemaVersion"])
-        done: list[str] = []
-        for line in behind:
-            if line.event["type"] == "paid":
-                expected = paid(expected, line.event["data"]["number"])
-            elif line.event["type"] == "lastgood.fingerprints":
-                done += line.event["data"]
-        check_equal(found.payload["state"], expected, f"{name}: its state")
-        check_equal(found.payload["sideEffectFingerprints"], done, f"{name}: its side effects")
-        count += 1
-    return count
-
-
-def acknowledged_effects_are_never_offered_again(root: Path, told: Told) -> State:
-    """5: nor to a program that resumes; returns its state."""
-    with opened(root, CURRENT if _schema(root) > 1 else 1) as session:
-        again = [number for number in told.effects if session.should_replay(effect(number))]
-        check_equal(again, [], "acknowledged side effects that are offered again")
-        return session.state
-
-
-def what_was_acknowledged_is_there(state: State, told: Told) -> None:
-    """All of it, in its order, and nothing that was not asked for."""
-    count = state["count"]
-    check(told.count <= count <= max(told.count, told.asked), f"{count} payments, {told}")
-    expected = initial(CURRENT if "currency" in state else 1)
-    for number in range(count):
-        expected = paid(expected, number)
-    check_equal(state, expected, "the state")
-
-
-# --- the journey --------------------------------------------------------------------------
 
 
 def live(root: Path, told: Told, *, schema: int, lines: int, wait_s: float, fresh: bool) -> None:
@@ -298,7 +121,7 @@ def check_all(root: Path, told: Told, *, copy: Path, chance: random.Random) -> C
         )
         state = acknowledged_effects_are_never_offered_again(copy, told)
         what_was_acknowledged_is_there(state, told)
-        check(_decided(copy) >= told.saved, f"{_decided(copy)} is current, {told} was saved")
+        check(decided(copy) >= told.saved, f"{decided(copy)} is current, {told} was saved")
         return counts
     finally:
         shutil.rmtree(copy)
@@ -335,7 +158,7 @@ def test_after_each_of_two_hundred_kills_all_five_invariants_hold(root: Path, co
     print(f"{told.count} payments, {len(told.effects)} effects, {dict(counts)}, "
           f"{time.monotonic() - started:.0f} s")  # fmt: skip
     check(told.count > 300 and len(told.effects) > 50, f"too little was done: {told}")
-    check(_schema(root) == CURRENT, "the newer version never saved")
+    check(schema_of(root) == CURRENT, "the newer version never saved")
     for what in ("decided", "schemas", "checkpoints"):
         check(counts[what] >= KILLS // 2, f"too few {what} were seen: {counts}")
 
