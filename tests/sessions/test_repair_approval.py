@@ -268,3 +268,30 @@ def test_program_of_another_name_is_told_before_the_state(root: Path) -> None:
 
 
 OTHER = {**PROGRAM, "program": lastgood.Program("other", "1")}
+
+
+@pytest.mark.parametrize(("bad", "code"), [((-1,), 0), ((-1, -2), 2)], ids=["the newest", "both"])
+def test_trimmed_log_rebuilds_from_a_generation_or_not_at_all(
+    tmp_path: Path, bad: tuple[int, ...], code: int
+) -> None:
+    """G3: where older segments left the log, it is never replayed from its new beginning.
+
+    Method: everything that may leave is erased; the newest generation damaged, then both, beside a
+    milestone from before the log begins.
+    """
+    root = tmp_path / "store"
+    repaired.make(root)
+    known = repaired.undamaged(root, tmp_path / "aside")
+    words = ("--log-before", "1000", "--erase", "--reason", "small disk")
+    check_equal(repaired.run(root, "gc", SESSION, *words).code, 0, "gc")
+    generations = [path for path in checkpoints(root) if "000016" not in path.name]
+    for number in bad:
+        zero(generations[number])
+    before = repaired.contents(root)
+    ran = repaired.run(root, *REBUILD, "--reason", repaired.REASON)
+    check_equal(ran.code, code, ran.said)
+    if code:
+        check("the log was cut" in ran.said, ran.said)
+        check_equal(repaired.contents(root), before, "something was changed")
+        return
+    repaired.check_works(root, known, context="trimmed")
