@@ -130,3 +130,35 @@ class SharedHandle:
             return
         if self._finishing.acquire(blocking=False):
             self._finish()
+
+
+class Turn:
+    """A lock for which one waits so long, and which an exception of a signal handler cannot keep.
+
+    A plain lock that was acquired with a timeout is held before anybody knows it.
+    """
+
+    def __init__(self) -> None:
+        self._mutex = threading.RLock()
+        self._free = threading.Condition(self._mutex)
+        self._holder: object = None
+
+    @contextmanager
+    def held(self, wait_s: float) -> Iterator[None]:
+        """Hold it.
+
+        Raises:
+            BusyError: Other threads held it all the time.
+        """
+        me = object()
+        try:
+            with self._mutex:
+                if not self._free.wait_for(lambda: self._holder is None, wait_s):
+                    raise BusyError(f"Other threads have been using this session for {wait_s:g} s")
+                self._holder = me
+            yield
+        finally:
+            with self._mutex:
+                if self._holder is me:
+                    self._holder = None
+                    self._free.notify()  # broken off: who waits looks again when its time is up

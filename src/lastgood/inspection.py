@@ -10,6 +10,7 @@ place in it. Of two records that contradict each other both are named.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
@@ -26,13 +27,14 @@ from lastgood.errors import (
 from lastgood.formats import names, segment
 from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.checkpoint import CheckpointHeader
+from lastgood.formats.limits import MAX_SEQUENCE
 from lastgood.formats.manifest import Entry, Manifest
 from lastgood.formats.names import Kind
 from lastgood.formats.segment import Walk
 from lastgood.formats.session import SessionRecord
 from lastgood.log_found import LogFound
 from lastgood.log_reading import LogReading
-from lastgood.reading import Reading, Scope, newest_of
+from lastgood.reading import Reading, Scope, newest_of, without_frames
 from lastgood.report import ASSURANCE, LogSummary, Report, Role, Row
 from lastgood.rules import selection
 from lastgood.rules.selection import Evidence
@@ -95,6 +97,7 @@ class _Inspection:
         if selected is not None and selected.manifest is None:
             self._check_new(archived)
         self._other_manifests(evidence)
+        self._collect(self._check_lock)
         besides, self._errors = self._errors, []
         self._floor = newest.floor if newest is not None else None
         self._log = self._recent(evidence, newest) if evidence is not None else None
@@ -136,11 +139,14 @@ class _Inspection:
         newest = Reading(self._reading.scope, self._reading.storage).manifest(names.POINTER)
         return isinstance(newest, Manifest) and newest.floor != self._floor
 
+    def _note(self, error: LastgoodError) -> None:
+        self._errors.append(without_frames(error))
+
     def _collect(self, read: Callable[[], _Found]) -> _Found | None:
         try:
             return read()
         except LastgoodError as error:
-            self._errors.append(error)
+            self._note(error)
             return None
 
     def _rows(
@@ -168,7 +174,7 @@ class _Inspection:
         reading, name, entry = self._reading, file.name, file.entry
         if not file.is_there:
             missing = DamagedError(selection.MISSING, name=name)
-            self._errors.append(missing)
+            self._note(missing)
             yield _row(file, None, problem=missing.what)
             return
         found = reading.checkpoint(file.sequence, name=name)
@@ -184,7 +190,7 @@ class _Inspection:
             header = reading.checkpoint_header(file.sequence, name=name)
             # Its beginning says more: an altered key id, or an intact record of another place.
             finding = header if isinstance(header, LastgoodError) else found
-            self._errors.append(finding)
+            self._note(finding)
             problem = finding.what if isinstance(finding, DamagedError) else finding.happened
         else:
             self._believe(file, found[0])
@@ -201,7 +207,7 @@ class _Inspection:
         below, lower = self._known
         if lost := len(lower - known):
             what = f"it lacks {lost} side effects that {below} knows"
-            self._errors.append(DamagedError(what, name=file.name))
+            self._note(DamagedError(what, name=file.name))
         self._known = file.name, known
         at = body.log
         is_here = at is not None and at.count == file.sequence
@@ -213,7 +219,7 @@ class _Inspection:
         if isinstance(record, SessionRecord) and record.log is None:
             if evidence.log_epoch:
                 what = "log segments lie beside it, and it says that there is no event log"
-                self._errors.append(DamagedError(what, name=names.SESSION))
+                self._note(DamagedError(what, name=names.SESSION))
             return None
         if not isinstance(record, SessionRecord) and not evidence.log_epoch:
             return None
@@ -222,7 +228,7 @@ class _Inspection:
         for name, at in self._places:
             if at is None:
                 what = "it names no place in the event log"
-                self._errors.append(DamagedError(what, name=name))
+                self._note(DamagedError(what, name=name))
         self._expects_log = True
         log = LogReading(self._reading.scope, self._reading.storage, self._reading.trace)
         older = None if newest is None else newest.previous or newest.current
@@ -282,7 +288,14 @@ class _Inspection:
         """Nothing comes into an archive before the first manifest, which never goes again."""
         if not all(_is_foreign(_leaf(name)) for name in archived):
             missing = "it is missing beside archived records"
-            self._errors.append(DamagedError(missing, name=names.POINTER))
+            self._note(DamagedError(missing, name=names.POINTER))
+
+    def _check_lock(self) -> None:
+        """What stands in the place of the lock stops every opening (T7); its content is nothing."""
+        storage = self._reading.storage
+        if names.LOCK in storage.list(names.LOCK):
+            with contextlib.closing(storage.stream(names.LOCK, max_bytes=MAX_SEQUENCE)) as chunks:
+                next(chunks, b"")
 
     def _other_manifests(self, evidence: Evidence | None) -> None:
         """Those that a verdict does not need; all that is there is read (T2)."""
@@ -290,10 +303,10 @@ class _Inspection:
             if evidence is not None and revision not in evidence.manifests:
                 found = self._reading.manifest(names.manifest(revision))
                 if isinstance(found, LastgoodError):
-                    self._errors.append(found)
+                    self._note(found)
                 elif found is not None and found.revision != revision:
                     name = names.manifest(revision)
-                    self._errors.append(SplicedError("it holds another revision", name=name))
+                    self._note(SplicedError("it holds another revision", name=name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,14 +251,19 @@ def consumed(lease: Lease) -> tuple[Note, ...]:
 
 
 def _lost_with(found: Diagnosis, chosen: int) -> str:
-    """What a lost revision may have told and nothing else does; empty if none is lost."""
+    """What may be lost with newer revisions; empty if the pointer says that there are none.
+
+    Whether there were any, the store itself cannot tell once their records are gone.
+    """
     above = [p.number for p in map(names.parse, found.bad) if p and p.kind is Kind.MANIFEST]
-    if names.POINTER not in found.bad and max(above, default=0) < chosen:
+    is_newest = not found.chosen.pointer_behind and names.POINTER not in found.bad
+    if is_newest and max(above, default=0) < chosen:
         return ""
-    what = "a milestone's label or a note that only the damaged revision held"
-    if found.log is None:
-        what += ", and a save whose checkpoint is gone, too"
-    return what
+    cut = "" if found.log is None else "; events, too, if the log was cut with them"
+    return (
+        f"whatever a revision above {chosen} decided, if there was one: saves whose checkpoints "
+        f"are gone, milestones, notes{cut}. Compare with a receipt that was kept elsewhere"
+    )
 
 
 def _go_on(lease: Lease, sequence: int, *, lost: int) -> Repaired:

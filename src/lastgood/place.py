@@ -84,7 +84,12 @@ class Place:
             self.root.close()
 
     def scope(
-        self, session: str, *, schemas: Collection[int] | None, waived: Collection[Waiver] = ()
+        self,
+        session: str,
+        *,
+        schemas: Collection[int] | None,
+        waived: Collection[Waiver] = (),
+        whole_log: bool = False,
     ) -> Scope:
         """What is fixed of one session here; ``waived`` is what the caller passes over.
 
@@ -100,6 +105,7 @@ class Place:
             limits=self.limits,
             schemas=schemas,
             waived=waived,
+            whole_log=whole_log,
         )
 
 

@@ -48,6 +48,7 @@ class Scope:
         limits: The reader's.
         schemas: Schema versions whose state will be believed; None: no state will be.
         waived: What the caller decided to pass over.
+        whole_log: Whether all of the log is verified, not only what follows the older generation.
     """
 
     keyring: Keyring
@@ -57,6 +58,7 @@ class Scope:
     limits: Limits
     schemas: Collection[int] | None = None
     waived: Collection[Waiver] = ()
+    whole_log: bool = False
 
     @property
     def directory(self) -> str:
@@ -261,7 +263,7 @@ class Reading:
             return None
         except LastgoodError as error:
             self.trace.append((name, str(error)))
-            return error
+            return without_frames(error)
         try:
             record = decode(data)
             # A header that verifies holds the hash of the rest: it stands for all bytes.
@@ -270,7 +272,7 @@ class Reading:
         except LastgoodError as error:
             self.trace.append((name, hashlib.sha256(data).hexdigest()))
             scope = self.scope
-            return explained(
+            found = explained(
                 error,
                 data,
                 context=context,
@@ -279,6 +281,20 @@ class Reading:
                 limits=scope.limits,
                 name=name,
             )
+            return without_frames(found)
+
+
+def without_frames(error: LastgoodError) -> LastgoodError:
+    """Return ``error``, and what caused it, without the frames they were raised in.
+
+    For an error that is kept as a finding: a frame keeps the bytes that were read, and many
+    findings would keep everything that somebody has planted (T8).
+    """
+    found: BaseException | None = error
+    while found is not None:
+        found.__traceback__ = None
+        found = found.__cause__ or found.__context__
+    return error
 
 
 def verify_checkpoint(

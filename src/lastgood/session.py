@@ -3,49 +3,32 @@
 A session is a state that follows a log. ``append`` makes an event durable and applies it;
 ``save`` makes a checkpoint, which only shortens the next replay. Opening is resuming: R1–R9.
 
-Several threads may use one session. Two locks order them, always taken in this order:
-
-* *saving* lets one save, or one taking again after an error, run at a time.
-* *order* is held while events get their numbers and go through the reducer, so that the order
-  of the state is the order of the log. Nobody waits for a disk in it, except a save's snapshot.
-
-Waiting for the disk itself is outside both: threads that append meanwhile share one flush.
+Several threads may use one session; ``following`` says how they are ordered.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
 from lastgood import saving
 from lastgood.claim import Owner
-from lastgood.errors import (
-    BusyError,
-    DomainInvariantError,
-    FencedError,
-    LastgoodError,
-    StateError,
-    UsageError,
-)
-from lastgood.event_log import EventLog, Ticket
-from lastgood.formats import event
+from lastgood.errors import LastgoodError, UsageError
+from lastgood.following import Following
 from lastgood.formats.canonical import JSON
-from lastgood.formats.checkpoint import Checkpoint
 from lastgood.formats.event import check_event_type
 from lastgood.formats.fields import check_type
-from lastgood.formats.fingerprint import fingerprint, fingerprints
+from lastgood.formats.fingerprint import fingerprint
 from lastgood.formats.manifest import Note
 from lastgood.handle import SharedHandle
 from lastgood.mending import approval, consumed
 from lastgood.place import Place
 from lastgood.reading import Scope
 from lastgood.reduction import Reduction
-from lastgood.replaying import Determinism, Going
-from lastgood.resume import Opened, Resumed, follow, resume
+from lastgood.replaying import Determinism
+from lastgood.resume import Resumed
 from lastgood.rules.cadence import CheckpointPolicy, is_due
 from lastgood.rules.retention import Retention
 from lastgood.rules.selection import Waiver
@@ -54,7 +37,6 @@ from lastgood.saving import SaveReceipt
 S = TypeVar("S")
 
 _LOG: Final = logging.getLogger("lastgood")
-_FINGERPRINTS_A_LINE: Final = 1_000
 
 APPROVED: Final[tuple[Waiver, ...]] = ("approved-damage",)
 """What a session passes over: a damaged checkpoint that a person approved to be rebuilt."""
@@ -99,15 +81,18 @@ class Session(Generic[S]):
         self._determinism: Determinism = determinism
         self._wait_s = scope.limits.lock_wait_s
         self._handle = SharedHandle()
-        self._saving = _Turn()
-        self._order = _Turn()
-        self._stale = False
         self._unsaved: LastgoodError | None = None
         place.make(clock=owner.clock, writer=owner.writer)
         self._storage = place.root.session(scope.directory, access="write")
         try:
-            opened = self._resume(after=None)
-            self._take_over(opened)
+            self._following = Following(
+                scope,
+                self._storage,
+                owner=owner,
+                reduction=reduction,
+                determinism=determinism,
+            )
+            opened = self._following.opened
             self._found = opened.found
             if approval(opened.lease) is not None:
                 # An approved rebuild: the new checkpoint consumes the approval.
@@ -124,7 +109,7 @@ class Session(Generic[S]):
     @property
     def fencing_token(self) -> int:
         """The epoch: higher for each opening; give it to services that can refuse lower ones."""
-        return self._log.lease.manifest.epoch
+        return self._following.log.lease.manifest.epoch
 
     @property
     def resumed(self) -> Resumed[S]:
@@ -142,7 +127,7 @@ class Session(Generic[S]):
     @property
     def sequence(self) -> int:
         """Sequence of the last acknowledged event, lastgood's own included."""
-        return self._log.end.count
+        return self._following.log.end.count
 
     @property
     def state(self) -> S:
@@ -152,14 +137,14 @@ class Session(Generic[S]):
             StateError: It cannot be stored, so it cannot be copied either.
             LastgoodError: The session was lost, or has to be taken again and cannot be.
         """
-        with self._handle.entered(), self._settled():
-            return self._reduction.copy(self._going.state)
+        with self._handle.entered(), self._following.settled() as going:
+            return self._reduction.copy(going.state)
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
         """Side effects that are done, in the order of the log."""
-        with self._handle.entered(), self._settled():
-            return tuple(self._going.done)
+        with self._handle.entered(), self._following.settled() as going:
+            return tuple(going.done)
 
     def should_replay(self, text: str) -> bool:
         """Whether the side effect of this fingerprint is still to be done.
@@ -168,8 +153,8 @@ class Session(Generic[S]):
             FingerprintError: It is malformed.
         """
         wanted = fingerprint(text)
-        with self._handle.entered(), self._settled():
-            return wanted not in self._going.known
+        with self._handle.entered(), self._following.settled() as going:
+            return wanted not in going.known
 
     def append(self, kind: str, data: JSON = None) -> int:
         """Make an event durable and apply it; returns its sequence.
@@ -202,9 +187,9 @@ class Session(Generic[S]):
         if not given:
             return ()
         with self._handle.entered():
-            log, ticket = self._stage(given)
+            log, ticket = self._following.stage(given)
             log.commit(ticket)
-            self._save_if_due()
+            self.save_if_due()
             return ticket.sequences
 
     def save(
@@ -223,7 +208,7 @@ class Session(Generic[S]):
             DurabilityUnknownError: The checkpoint may be current, or not; every event is stored.
             LastgoodError: As ``append``, and as ``CheckpointStore.save``.
         """
-        with self._handle.entered(), self._saving.held(self._wait_s):
+        with self._handle.entered(), self._following.saving.held(self._wait_s):
             receipt = self._save(fingerprints, milestone)
             self._unsaved = None
             return receipt
@@ -260,168 +245,17 @@ class Session(Generic[S]):
             if error is None:
                 raise
 
-    def _resume(self, *, after: EventLog | None) -> Opened[S]:
-        return resume(
-            self._scope,
-            self._storage,
-            owner=self._owner,
-            reduction=self._reduction,
-            determinism=self._determinism,
-            after=after,
-        )
+    def save_if_due(self) -> None:
+        """Save if the policy says so, as after every ``append``.
 
-    def _take_over(self, opened: Opened[S]) -> None:
-        self._stale = True  # while only one of the two is there
-        self._log = opened.log
-        self._going: Going[S] = opened.going
-        self._stale = False
-        self._saved_at = (opened.log.end.count, self._now_s(), 0)
-
-    def _stage(self, given: list[tuple[str, JSON]]) -> tuple[EventLog, Ticket]:
-        """Number the events and apply them; the order of the state is the order of the log."""
-        while True:
-            with self._order.held(self._wait_s):
-                if not self._is_over:
-                    return self._log, self._enter(given)
-            self._take_again()
-
-    def _enter(self, given: list[tuple[str, JSON]]) -> Ticket:
-        """Put the events behind what is staged, and apply them; the order lock is held."""
-        self._refresh()
-        ticket = self._log.prepare(given)
-        # Until both are done: whatever raises, a reducer that changed the state before or a
-        # signal's exception, the state is read again.
-        self._stale = True
-        for made in ticket.events:
-            if made.type == event.FINGERPRINTS:
-                self._going.learn(made.data)
-            elif not made.is_ours:
-                self._going.state = self._reduction.accept(self._going.state, made)
-        self._log.stage(ticket)
-        self._stale = False
-        return ticket
-
-    def _refresh(self) -> None:
-        """Read the state again if a reducer may have spoiled it; the order lock is held."""
-        if self._stale:
-            self._log.flush()
-            self._going = follow(self._log.lease, self._reduction, self._log.end)
-            self._stale = False
-
-    @contextmanager
-    def _settled(self) -> Iterator[None]:
-        """Hold the order, with everything that is staged acknowledged and the state sound."""
-        while True:
-            with self._order.held(self._wait_s):
-                self._log.flush()
-                if not self._is_over:
-                    self._refresh()
-                    yield
-                    return
-            self._take_again()
-
-    @property
-    def _is_over(self) -> bool:
-        return self._log.over or self._log.lease.over
-
-    def _take_again(self) -> None:
-        with self._saving.held(self._wait_s):
-            self._take_again_saving()
-
-    def _take_again_saving(self) -> None:
-        """R1 to R9 again after an error, going on from what was acknowledged."""
-        with self._order.held(self._wait_s):
-            if not self._is_over:
-                return
-            before = self._log
-            # Who is writing is acknowledged, or not, before the end is taken for the log's end.
-            before.flush()
-            if before.lease.fenced:
-                raise FencedError("This handle lost the session to another owner")
-            try:
-                self._take_over(self._resume(after=before))
-                before.leave()
-            except FencedError:
-                before.lease.fenced = True
-                raise
-
-    def _save(
-        self,
-        given: Sequence[str],
-        milestone: str | None,
-        *,
-        notes: tuple[Note, ...] | None = None,
-    ) -> SaveReceipt:
-        """S1 to S9; *saving* is held."""
-        new = fingerprints(given)
-        if self._is_over:
-            self._take_again_saving()
-        unknown = [text for text in new if text not in self._going.known]
-        if unknown:
-            self._record(unknown)
-        with self._order.held(self._wait_s):
-            self._log.flush()
-            if self._is_over:
-                raise BusyError("An append failed while the snapshot was waited for")
-            self._refresh()
-            end, lease = self._log.end, self._log.lease
-            self._check_state()
-            checkpoint = Checkpoint(
-                end.count, self._reduction.to_json(self._going.state), tuple(self._going.done)
-            )
-            # S2
-            snap = saving.snapshot(
-                checkpoint,
-                schema_version=self._reduction.schema_version,
-                milestone=milestone,
-                limits=self._scope.limits,
-                log=end,
-            )
-            written = self._log.written_bytes
-        receipt = saving.save(lease, snap, retention=self._retention, notes=notes)
-        self._saved_at = (end.count, self._now_s(), written)
-        return receipt
-
-    def _check_state(self) -> None:
-        """The caller's rules, and what a replay says."""
-        state = self._going.state
-        try:
-            self._reduction.check_domain(state)
-        except DomainInvariantError as error:
-            do = "Mend the validator, or what led to this state; every event is stored"
-            raise StateError("the registered validator refuses it", do=do) from error
-        if self._determinism == "check":
-            again = follow(self._log.lease, self._reduction, self._log.end)
-            if not self._reduction.same(state, again.state):
-                self._stale = True
-                raise StateError(
-                    "it is not what a replay of the log gives: the reducer depends on something "
-                    "else than its arguments, or the state was changed from outside",
-                    do="Take clocks, randomness, files and globals out of the reducer",
-                )
-
-    def _record(self, given: Sequence[str]) -> None:
-        """Put fingerprints into the log, which outlives every checkpoint."""
-        pieces = range(0, len(given), _FINGERPRINTS_A_LINE)
-        lines = [list(given[at : at + _FINGERPRINTS_A_LINE]) for at in pieces]
-        with self._order.held(self._wait_s):
-            ticket = self._enter([(event.FINGERPRINTS, line) for line in lines])
-        self._log.commit(ticket)
-
-    def _save_if_due(self) -> None:
-        """Save by the policy. The event is durable: a failure here is told, and never its error."""
-        count, at_s, written = self._saved_at
-        due = is_due(
-            self._policy,
-            events=self._log.end.count - count,
-            seconds=self._now_s() - at_s,
-            log_bytes=self._log.written_bytes - written,
-        )
-        if not due:
+        The events are durable: a failure here is told, and never their error.
+        """
+        events, seconds, log_bytes = self._following.behind()
+        if not is_due(self._policy, events=events, seconds=seconds, log_bytes=log_bytes):
             return
         is_mine = False
         try:
-            with self._saving.held(0):
+            with self._following.saving.held(0):
                 is_mine = True
                 self._save((), None)
                 self._unsaved = None
@@ -429,20 +263,30 @@ class Session(Generic[S]):
             if not is_mine:  # another thread is saving
                 return
             self._unsaved = error
-            self._saved_at = (self._log.end.count, self._now_s(), self._log.written_bytes)
+            self._following.saved()
             _LOG.error("session %s: the automatic save failed: %s", self._scope.directory, error)
+
+    def _save(
+        self,
+        done: Sequence[str],
+        milestone: str | None,
+        *,
+        notes: tuple[Note, ...] | None = None,
+    ) -> SaveReceipt:
+        """S2 to S9; *saving* is held."""
+        lease, snap = self._following.snapshot(done, milestone)
+        receipt = saving.save(lease, snap, retention=self._retention, notes=notes)
+        self._following.saved()
+        return receipt
 
     def _give_back(self) -> None:
         try:
-            if not self._is_over:
-                self._log.close()
+            if not self._following.is_over:
+                self._following.log.close()
         except LastgoodError as error:
             _LOG.warning("session %s: not closed cleanly: %s", self._scope.directory, error)
         finally:
             self._storage.close()
-
-    def _now_s(self) -> float:
-        return self._owner.clock.monotonic_s()
 
 
 def _event(pair: object) -> tuple[str, JSON]:
@@ -454,35 +298,3 @@ def _event(pair: object) -> tuple[str, JSON]:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise UsageError("An event is given as a pair: its type and its data")
     return check_event_type(pair[0]), pair[1]
-
-
-class _Turn:
-    """A lock for which one waits so long, and which an exception of a signal handler cannot keep.
-
-    A plain lock that was acquired with a timeout is held before anybody knows it.
-    """
-
-    def __init__(self) -> None:
-        self._mutex = threading.RLock()
-        self._free = threading.Condition(self._mutex)
-        self._holder: object = None
-
-    @contextmanager
-    def held(self, wait_s: float) -> Iterator[None]:
-        """Hold it.
-
-        Raises:
-            BusyError: Other threads held it all the time.
-        """
-        me = object()
-        try:
-            with self._mutex:
-                if not self._free.wait_for(lambda: self._holder is None, wait_s):
-                    raise BusyError(f"Other threads have been using this session for {wait_s:g} s")
-                self._holder = me
-            yield
-        finally:
-            with self._mutex:
-                if self._holder is me:
-                    self._holder = None
-                    self._free.notify()  # broken off: who waits looks again when its time is up

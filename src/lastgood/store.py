@@ -39,6 +39,7 @@ from lastgood.resume import Resumed
 from lastgood.rules.cadence import CheckpointPolicy
 from lastgood.rules.migration import Migration
 from lastgood.rules.retention import Retention
+from lastgood.rules.selection import Waiver
 from lastgood.session import APPROVED, Session
 from lastgood.storage.interface import Storage, StorageRoot
 from lastgood.storage.mounts import NetworkFileSystem
@@ -150,6 +151,7 @@ class Store:
         state_type: type[S] | None = None,
         retention: Retention | None = None,
         determinism: Determinism = "trust",
+        verify: Literal["recent", "full"] = "recent",
     ) -> Session[S]:
         """Open a session: resume it from its last good checkpoint and its log, or begin it.
 
@@ -170,6 +172,8 @@ class Store:
             state_type: A dataclass or pydantic model class; without, plain JSON data.
             retention: What is kept beyond two generations and milestones.
             determinism: ``check`` runs every replay twice and compares.
+            verify: ``full`` reads and verifies all of the log, not only what follows the older
+                generation: damage of older events stops, too.
 
         Raises:
             LockedError: Another process holds it; names its pid, host and epoch.
@@ -186,11 +190,18 @@ class Store:
             compatible_versions=compatible_versions,
             limits=self._place.limits,
         )
+        if verify not in ("recent", "full"):
+            raise UsageError("What is verified is 'recent' or 'full'")
         if on_resume is not None and not callable(on_resume):
             raise UsageError("on_resume is a function of what was found")
         opened = Session(
             self._place,
-            self._place.scope(session, schemas=reduction.chain.readable, waived=APPROVED),
+            self._place.scope(
+                session,
+                schemas=reduction.chain.readable,
+                waived=APPROVED,
+                whole_log=verify == "full",
+            ),
             owner=Owner(
                 program=reduction.program,
                 writer=WRITER,
@@ -223,8 +234,11 @@ class Store:
         compatible_versions: Collection[str] = (),
         state_type: type[S] | None = None,
         determinism: Determinism = "trust",
+        waived: Collection[Waiver] = APPROVED,
     ) -> Rehearsed[S] | None:
         """What ``session`` with these arguments would give, by reading only; None: a new session.
+
+        With ``waived=("damage",)``: what it would give once a rebuild is approved.
 
         Raises:
             PolicyError: The session has no event log.
@@ -241,7 +255,7 @@ class Store:
             compatible_versions=compatible_versions,
             limits=self._place.limits,
         )
-        scope = self._place.scope(session, schemas=reduction.chain.readable, waived=APPROVED)
+        scope = self._place.scope(session, schemas=reduction.chain.readable, waived=waived)
         try:
             storage = self._place.root.session(scope.directory, access="read")
         except NotStoredError:

@@ -9,7 +9,7 @@ the same names and the same bytes. A damaged store is still; a moving one is not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Generic, TypeVar, cast
@@ -253,7 +253,7 @@ def read_log(
         since = (older or base).sequence
     return log.find(
         anchors=anchors,
-        since=1 if whole else since,
+        since=1 if whole or reading.scope.whole_log else since,
         floor=floor,
     )
 
@@ -309,6 +309,10 @@ class _AsFound:
         if name == self._found.end.segment and self._found.torn is None:
             return data[: self._found.end.offset] + b"\0"
         return data
+
+    def stream(self, name: str, *, max_bytes: int) -> Generator[bytes, None, None]:
+        """The same bytes, at once."""
+        yield self.read(name, max_bytes=max_bytes)
 
     def _was_there(self, name: str) -> bool:
         parsed = names.parse(name)

@@ -214,7 +214,7 @@ def _taking_again_past_a_leader() -> Patch:
     right = EventLog.flush
 
     def wrong(self: EventLog) -> None:
-        if sys._getframe(1).f_code.co_name != "_take_again_saving":
+        if sys._getframe(1).f_code.co_name != "take_again_saving":
             right(self)
 
     return mock.patch.object(EventLog, "flush", wrong)

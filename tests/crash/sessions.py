@@ -305,4 +305,4 @@ class Sessions:
 
 def log_of(session: Session[State]) -> EventLog:
     """The session's log, for tests that stop a thread inside it."""
-    return session._log
+    return session._following.log

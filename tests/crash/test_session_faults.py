@@ -214,7 +214,7 @@ place, told = Path(sys.argv[1]), Told(["a", "b", "c", "d"], saved=4)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 session = opened(place)
 told.append(session, "x")
-written = session._log.end.offset
+written = session._following.log.end.offset
 resource.setrlimit(resource.RLIMIT_FSIZE, (written + 5_000, -1))
 for attempt in range(2):
     try:
@@ -229,7 +229,7 @@ check(b"x" * 5_000 not in torn.read_bytes(), "more than the limit was written")
 resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
 told.maybe = []
 check_goes_on(session, told, "next", "with room again")
-check(session._log.end.segment != torn.name, "the damaged segment was continued")
+check(session._following.log.end.segment != torn.name, "the damaged segment was continued")
 session.close()
 check(b'"failed"' in torn.read_bytes(), "the partial bytes are gone")
 check_recovers(place, told, "after the disk was full", name="later")

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from lastgood import Session, event_log, lease, session
+from lastgood import Session, event_log, following, handle, lease, session
 from lastgood.errors import LastgoodError
 from tests.crash.sessions import (
     LARGE,
@@ -38,7 +38,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-MODULES: Final = tuple(module.__file__ for module in (session, event_log, lease))
+MODULES: Final = tuple(module.__file__ for module in (session, following, handle, event_log, lease))
 _BEGINS: Final = {"RESUME", "JUMP_BACKWARD"}
 _ENDS: Final = {"CALL", "CALL_FUNCTION_EX", "CALL_KW"}
 

@@ -153,7 +153,7 @@ def _append_all(session: synchronous.Session[Any], asked: list[_Append]) -> None
         with session._handle.entered():
             stored = _stored(session, begun)
             if stored:
-                session._save_if_due()
+                session.save_if_due()
     except BaseException as error:  # noqa: BLE001 - raised by those who wait
         for one in begun:
             if not one.job.done():
@@ -175,7 +175,7 @@ def _stored(
     for one in begun:
         with _telling(one):
             given = [(kind, canonical.decode(data)["data"]) for kind, data in one.events]
-            log, ticket = one.context.run(session._stage, given)
+            log, ticket = one.context.run(session._following.stage, given)
             staged.append((one, log, ticket))
     stored = []
     for one, log, ticket in staged:

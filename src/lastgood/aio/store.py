@@ -108,6 +108,7 @@ class Store(Handle[synchronous.Store]):
         state_type: type[S] | None = None,
         retention: Retention | None = None,
         determinism: Determinism = "trust",
+        verify: Literal["recent", "full"] = "recent",
     ) -> Session[S]:
         """A session, to be opened: resumed from its last good checkpoint and its log, or begun.
 
@@ -137,6 +138,7 @@ class Store(Handle[synchronous.Store]):
                 state_type=state_type,
                 retention=retention,
                 determinism=determinism,
+                verify=verify,
             ),
             limits=self._limits,
         )

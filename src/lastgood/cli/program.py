@@ -33,6 +33,7 @@ from lastgood.storage.filesystem import FileSystem, OsFileSystem
 from lastgood.store import Store
 
 _FORM_DO: Final = "Write it as MODULE:OBJECT, as in app.jobs:PROGRAM"
+_ONLY_WRITING: Final = ("policy", "retention", "on_resume", "verify")
 _NOT_ARGUMENTS: Final = ("self", "session")
 
 
@@ -66,6 +67,11 @@ def load_program(spec: str, *, store: str = "") -> dict[str, Any]:
                 f"Module {printable(module_name)} has no {printable(object_name)}", do=_FORM_DO
             ) from None
     return _arguments(found, spec=spec)
+
+
+def rehearsed(program: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of ``Store.rehearse`` in those of ``Store.session``."""
+    return {name: value for name, value in program.items() if name not in _ONLY_WRITING}
 
 
 @contextlib.contextmanager

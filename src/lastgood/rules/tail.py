@@ -61,9 +61,9 @@ class Torn:
     def __str__(self) -> str:
         """For people."""
         return (
-            f"{self.segment}: {self.size_bytes} bytes from offset {self.offset} on are an "
-            f"unfinished write of event {self.sequence}, which was never acknowledged; they stay "
-            "where they are and are not believed"
+            f"{self.segment}: {self.size_bytes} bytes from offset {self.offset} on are what a "
+            f"crash leaves of a write of event {self.sequence} before it is acknowledged; they "
+            "stay where they are and are not believed"
         )
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from lastgood.cli import access
 from lastgood.cli.answer import Answer
 from lastgood.cli.command import Command
-from lastgood.cli.program import load_program, running_program
+from lastgood.cli.program import load_program, rehearsed, running_program
 from lastgood.cli.wording import cell
 from lastgood.rehearsal import Rehearsed
 from lastgood.store import Store
-
-_ONLY_WRITING: Final = ("policy", "retention", "on_resume")
-"""What of a program plays no part in a rehearsal."""
 
 
 def migrate(command: Command) -> Answer:
@@ -31,9 +28,7 @@ def migrate(command: Command) -> Answer:
     with access.store_of(command) as store:
         program = load_program(command.program, store=store.location)
         with running_program():
-            found = store.rehearse(
-                session, **{k: v for k, v in program.items() if k not in _ONLY_WRITING}
-            )
+            found = store.rehearse(session, **rehearsed(program))
             if found is None:
                 raise access.unknown(session, store)
             if found.migrated_from is None:

@@ -15,11 +15,11 @@ from lastgood import mending
 from lastgood.cli import access, person
 from lastgood.cli.answer import Answer, problem
 from lastgood.cli.command import Command
-from lastgood.cli.program import load_program, running_program
+from lastgood.cli.program import load_program, rehearsed, running_program
 from lastgood.cli.verbs.verify import verify
 from lastgood.cli.wording import cell, fill, harmless, named
 from lastgood.clock import SystemClock
-from lastgood.diagnosis import Repair
+from lastgood.diagnosis import WAIVED, Repair
 from lastgood.errors import LastgoodError, PolicyError, UsageError
 from lastgood.formats import names
 from lastgood.formats.names import SessionId
@@ -36,6 +36,8 @@ _WORDS: Final[Mapping[Repair, str]] = {
     "rebuild": _REBUILD,
     "older": "--accept-older --sequence {sequence}",
 }
+_PROVED: Final = "proved to pass through the state that was sealed"
+_NOT_PROVED: Final = "not compared with what was sealed: too little of it is left, or its schema"
 _CHECK: Final = "Check what is stored with: lastgood verify SESSION"
 _OPEN: Final = (
     "Open the session with its program: the first opening rebuilds it. Or do that now with: "
@@ -91,6 +93,9 @@ def _rebuild(command: Command, store: Store, session: SessionId, decision: Decis
     mending.look(store.place, session, repair="rebuild", clock=clock)
     program = load_program(command.program, store=store.location)
     found = mending.look(store.place, session, repair="rebuild", clock=clock)
+    with running_program():
+        # Before anything is approved: a program that leads elsewhere changes nothing.
+        expected = store.rehearse(session, **rehearsed(program), waived=WAIVED["rebuild"])
     before = set(_set_aside(store, session))
     if not found.is_approved:
         mending.approve_rebuild(store.place, session, owner=person.owner(), decision=decision)
@@ -100,13 +105,15 @@ def _rebuild(command: Command, store: Store, session: SessionId, decision: Decis
     after = _standing(store, session)
     begun = f"checkpoint {base}" if base else "the initial state"
     happened = "" if found.problem is None else f"; {found.problem.happened}"
+    is_proved = expected is not None and expected.is_proved
+    proof = _PROVED if is_proved else _NOT_PROVED
     done = Repaired(
         session=session,
         repair=mending.REBUILT,
         revision=0 if after.manifest is None else after.manifest.revision,
         sequence=0 if after.current is None else after.current.sequence,
         kept=tuple(sorted(set(_set_aside(store, session)) - before)),
-        details=f"rebuilt from {begun} and {replayed} events behind it{happened}",
+        details=f"rebuilt from {begun} and {replayed} events behind it, {proof}{happened}",
         warnings=remarks,
     )
     return _answer(command, done, decision, then=_CHECK)
