@@ -23,7 +23,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lastgood.clock import utc_text
-from lastgood.errors import BusyError, DurabilityUnknownError, LastgoodError, StorageError
+from lastgood.errors import (
+    BusyError,
+    DurabilityUnknownError,
+    FencedError,
+    LastgoodError,
+    StorageError,
+)
 from lastgood.formats import anchor, event, names, segment
 from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.canonical import JSON
@@ -160,7 +166,8 @@ class EventLog:
         """Wait until ``ticket`` is durable; one of those who wait writes for all.
 
         Raises:
-            FencedError: Another owner took the session: not acknowledged, never believed.
+            FencedError: Another owner took the session. Its ``safe`` tells whether it may have
+                read the events.
             DurabilityUnknownError: It may be in the log, or not.
             StorageError: It is not in the log.
         """
@@ -285,13 +292,30 @@ class EventLog:
             data = b"".join(chunk.lines)
             # Crash here: the lines are there, in part or not at all; nobody was told.
             self.lease.storage.append(chunk.name, data)
-            self.lease.confirm_owner()
+            self._confirm_written()
             with self._mutex:
                 self.end = chunk.end
                 self.written_bytes += len(data)
             if chunk.begin_bytes and before:
                 with contextlib.suppress(StorageError):  # reserved bytes stay, which is legal
                     self.lease.storage.finish(before)
+
+    def _confirm_written(self) -> None:
+        """Return only if nobody took the session before the lines were durable.
+
+        Raises:
+            FencedError: Somebody did, and may have read them: they may be in the log.
+            DurabilityUnknownError: That cannot be known.
+        """
+        try:
+            self.lease.confirm_owner()
+        except FencedError as error:
+            error.safe = "The events may be in the log; nothing behind them will be believed"
+            raise
+        except StorageError as error:
+            raise DurabilityUnknownError(
+                "Confirming what was written", errno=error.errno
+            ) from error
 
     def _begin(self, chunk: _Chunk) -> None:
         try:

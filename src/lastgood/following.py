@@ -6,7 +6,8 @@ Several threads may use one. Two turns order them, always taken in this order:
 * *order* is held while events get their numbers and go through the reducer, so that the order
   of the state is the order of the log. Nobody waits for a disk in it, except a save's snapshot.
 
-Waiting for the disk itself is outside both: threads that append meanwhile share one flush.
+Waiting for the log's flush is outside both: threads that append meanwhile share one. Who appends
+while a save publishes and claims (S4 to S7) waits for that: whether it broke off is not known yet.
 """
 
 from __future__ import annotations
@@ -158,8 +159,12 @@ class Following(Generic[S]):
         return self.log.lease, snap
 
     def saved(self) -> None:
-        """The last snapshot is current, or is given up: ``behind`` counts from there on."""
+        """The last snapshot is current: ``behind`` counts from there on."""
         self._saved_at = self._pending
+
+    def postponed(self) -> None:
+        """A save failed: ``behind`` counts from here on, so that not each event tries it again."""
+        self._saved_at = (self.log.end.count, self._now_s(), self.log.written_bytes)
 
     def behind(self) -> tuple[int, float, int]:
         """Events, seconds and bytes of the log since the last checkpoint of this ownership."""
@@ -208,7 +213,8 @@ class Following(Generic[S]):
         self.log = opened.log
         self._going: Going[S] = opened.going
         self._stale = False
-        self._saved_at = self._pending = (opened.log.end.count, self._now_s(), 0)
+        # What a death left unsaved counts, or a job that dies often would never save.
+        self._saved_at = self._pending = (opened.found.checkpoint, self._now_s(), 0)
 
     def _enter(self, given: list[tuple[str, JSON]]) -> Ticket:
         """Put the events behind what is staged, and apply them; the order lock is held."""

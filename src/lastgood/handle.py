@@ -88,6 +88,11 @@ class SharedHandle:
         self._finishing = threading.Lock()
 
     @property
+    def is_inherited(self) -> bool:
+        """Whether this is a forked child, to which the handle does not belong."""
+        return os.getpid() != self._pid
+
+    @property
     def is_ended(self) -> bool:
         """Whether ``end`` was called."""
         return self._finish is not None
@@ -102,7 +107,7 @@ class SharedHandle:
             UsageError: The handle is closed.
         """
         me = threading.get_ident()
-        if os.getpid() != self._pid:
+        if self.is_inherited:
             raise FencedError("This is a forked child; the handle belongs to its parent")
         if me in self._inside:
             raise BusyError(_INSIDE, do=_LATER)
@@ -120,7 +125,7 @@ class SharedHandle:
 
         In a forked child nothing is run: the session is its parent's.
         """
-        if self._finish is None and os.getpid() == self._pid:
+        if self._finish is None and not self.is_inherited:
             self._finish = finish
             self._finish_if_free()
 
@@ -129,7 +134,11 @@ class SharedHandle:
         if self._finish is None or self._inside:
             return
         if self._finishing.acquire(blocking=False):
-            self._finish()
+            try:
+                self._finish()
+            except BaseException:  # a signal handler's: whoever comes next finishes
+                self._finishing.release()
+                raise
 
 
 class Turn:

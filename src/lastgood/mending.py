@@ -251,18 +251,15 @@ def consumed(lease: Lease) -> tuple[Note, ...]:
 
 
 def _lost_with(found: Diagnosis, chosen: int) -> str:
-    """What may be lost with newer revisions; empty if the pointer says that there are none.
-
-    Whether there were any, the store itself cannot tell once their records are gone.
-    """
+    """What may be lost with newer revisions; empty if the pointer says that there are none."""
     above = [p.number for p in map(names.parse, found.bad) if p and p.kind is Kind.MANIFEST]
     is_newest = not found.chosen.pointer_behind and names.POINTER not in found.bad
     if is_newest and max(above, default=0) < chosen:
         return ""
     cut = "" if found.log is None else "; events, too, if the log was cut with them"
+    what = f"saves whose checkpoints are gone, milestones, notes{cut}"
     return (
-        f"whatever a revision above {chosen} decided, if there was one: saves whose checkpoints "
-        f"are gone, milestones, notes{cut}. Compare with a receipt that was kept elsewhere"
+        f"whatever a revision above {chosen} decided: {what}. Compare with a receipt kept elsewhere"
     )
 
 

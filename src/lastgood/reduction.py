@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, TypeVar
 
 from lastgood.errors import (
@@ -29,7 +29,7 @@ from lastgood.formats.canonical import JSON
 from lastgood.formats.checkpoint import Checkpoint
 from lastgood.formats.event import Event
 from lastgood.formats.fields import check_type
-from lastgood.formats.limits import Limits
+from lastgood.formats.limits import MAX_SEQUENCE, Limits
 from lastgood.formats.session import Program, SessionRecord
 from lastgood.formats.state import encode_with_state
 from lastgood.rules.migration import Migration, Migrations
@@ -98,12 +98,13 @@ class Reduction(Generic[S]):
         return self._decoded(self.beginning)
 
     def copy(self, state: S) -> S:
-        """An independent copy of ``state``.
+        """An independent copy of ``state``, also where it outgrew what a save may store.
 
         Raises:
             StateError: It cannot be stored.
         """
-        return self._decoded(self._encoded(state))
+        wide = replace(self.limits, payload_bytes=MAX_SEQUENCE)
+        return self._decoded(encode_with_state({"state": self.to_json(state)}, limits=wide))
 
     def same(self, one: S, other: S) -> bool:
         """Whether two states are stored as the same bytes."""

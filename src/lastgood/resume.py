@@ -20,25 +20,23 @@ an epoch that nothing was written in.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from lastgood.claim import Owner
-from lastgood.errors import LastgoodError, StateError
+from lastgood.errors import DamagedError, ForkDetectedError, LastgoodError, StateError
 from lastgood.event_log import EventLog
 from lastgood.formats import event
 from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.canonical import JSON
 from lastgood.formats.checkpoint import Body
-from lastgood.formats.session import SessionRecord
 from lastgood.lease import Lease
 from lastgood.log_found import LogFound
 from lastgood.log_reading import LogReading
 from lastgood.reading import Reading, Scope
 from lastgood.reduction import Reduction
 from lastgood.replaying import Determinism, Going, determined, replay
-from lastgood.rules.selection import REBUILD_APPROVED
+from lastgood.rules.selection import MISSING, REBUILD_APPROVED
 from lastgood.rules.tail import Torn
 from lastgood.storage.interface import OwnedStorage
 from lastgood.taking import take
@@ -124,7 +122,7 @@ def resume(
         storage,
         owner=owner,
         log="events",
-        accept=_program_check(reduction),
+        accept=reduction.check_program,
         after=None if after is None else after.lease,
         acknowledged=None if after is None else after.end,
     )
@@ -170,20 +168,22 @@ def follow(lease: Lease, reduction: Reduction[S], end: LogAnchor) -> Going[S]:
     """
     reading = Reading(lease.scope, lease.storage)
     body: Body | None = None
+    anchors = [end]
     current = lease.sound
     if current is not None:
         stored = reading.checkpoint(current.sequence)
         if isinstance(stored, LastgoodError):
             raise stored
+        if stored is None:
+            raise DamagedError(MISSING, name=current.name)
         body = reading.bodies[current.sequence]
+        if stored[1] != current or body.log is None or body.log.count != current.sequence:
+            raise ForkDetectedError(f"{current.name} is intact, but not the one that is named")
+        anchors.append(body.log)
     since = current.sequence if current is not None else 1
     log = LogReading(lease.scope, lease.storage)
-    found = log.find(anchors=[end], since=since, floor=lease.manifest.floor)
+    found = log.find(anchors=anchors, since=since, floor=lease.manifest.floor)
     return replay(lease.scope, lease.storage, reduction, body, found)
-
-
-def _program_check(reduction: Reduction[Any]) -> Callable[[SessionRecord], None]:
-    return reduction.check_program
 
 
 def _found(lease: Lease, reduction: Reduction[S], going: Going[S]) -> Resumed[S]:

@@ -9,13 +9,13 @@ Several threads may use one session; ``following`` says how they are ordered.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
 from lastgood import saving
 from lastgood.claim import Owner
-from lastgood.errors import LastgoodError, UsageError
+from lastgood.errors import LastgoodError, StateError, UsageError
 from lastgood.following import Following
 from lastgood.formats.canonical import JSON
 from lastgood.formats.event import check_event_type
@@ -54,6 +54,7 @@ class Session(Generic[S]):
         retention: What is kept beyond two generations and milestones.
         determinism: ``check`` runs every replay twice and compares, and compares each saved state
             with a replay.
+        on_resume: Called with what was found before anything is done; what it raises stops.
 
     Raises:
         LockedError: Another process holds it; names its pid, host and epoch.
@@ -70,6 +71,7 @@ class Session(Generic[S]):
         policy: CheckpointPolicy,
         retention: Retention,
         determinism: Determinism,
+        on_resume: Callable[[Resumed[S]], object] | None,
     ) -> None:
         if determinism not in ("trust", "check"):
             raise UsageError("The determinism is 'trust' or 'check'")
@@ -94,6 +96,8 @@ class Session(Generic[S]):
             )
             opened = self._following.opened
             self._found = opened.found
+            if on_resume is not None:
+                on_resume(self._found)
             if approval(opened.lease) is not None:
                 # An approved rebuild: the new checkpoint consumes the approval.
                 self._save((), None, notes=consumed(opened.lease))
@@ -172,7 +176,8 @@ class Session(Generic[S]):
             StateError: The data cannot be stored, or the validator refuses the new state.
             LimitError: It is larger than ``Limits.event_bytes``. Nothing was stored.
             BusyError: Called from a signal handler inside a call of this session.
-            FencedError: Another owner took the session; nothing of this handle will be believed.
+            FencedError: Another owner took the session; only where the error says so can it have
+                read the events.
             DurabilityUnknownError, StorageError: The disk refused.
         """
         return self.append_many([(kind, data)])[0]
@@ -223,6 +228,8 @@ class Session(Generic[S]):
             LastgoodError: The last automatic save failed, and none succeeded since. The session
                 is closed, every event is stored.
         """
+        if self._handle.is_inherited:
+            return
         already = self._handle.is_ended
         self._handle.end(self._give_back)
         if self._unsaved is not None and not already:
@@ -259,11 +266,12 @@ class Session(Generic[S]):
                 is_mine = True
                 self._save((), None)
                 self._unsaved = None
-        except LastgoodError as error:
+        except Exception as error:  # noqa: BLE001 - of the caller's own code; the events are durable
             if not is_mine:  # another thread is saving
                 return
-            self._unsaved = error
-            self._following.saved()
+            told = StateError(f"saving it raised {type(error).__name__}")
+            self._unsaved = error if isinstance(error, LastgoodError) else told
+            self._following.postponed()
             _LOG.error("session %s: the automatic save failed: %s", self._scope.directory, error)
 
     def _save(

@@ -194,7 +194,7 @@ class Store:
             raise UsageError("What is verified is 'recent' or 'full'")
         if on_resume is not None and not callable(on_resume):
             raise UsageError("on_resume is a function of what was found")
-        opened = Session(
+        return Session(
             self._place,
             self._place.scope(
                 session,
@@ -212,14 +212,8 @@ class Store:
             policy=CheckpointPolicy() if policy is None else policy,
             retention=Retention() if retention is None else retention,
             determinism=determinism,
+            on_resume=on_resume,
         )
-        try:
-            if on_resume is not None:
-                on_resume(opened.resumed)
-        except BaseException:
-            opened.close()
-            raise
-        return opened
 
     def rehearse(
         self,

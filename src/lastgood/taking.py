@@ -47,6 +47,8 @@ from lastgood.survey import Survey, choose
 
 _ATTEMPTS: Final = 20
 _MANY_REVISIONS: Final = 64
+_LOST_EPOCHS: Final = 1_000
+"""More than the claims that can be lost together: no epoch of a lost one is given out again."""
 
 
 def take(
@@ -158,13 +160,7 @@ def _bind(
         _finish(scope, storage, chosen, base)
     following = claim.following(
         base,
-        # Above every epoch that anything here was written in, also where a person waived one.
-        epoch=1
-        + max(
-            base.epoch if base else 0,
-            found.log.epoch if found.log else 0,
-            *(header.epoch for header in found.headers.values()),
-        ),
+        epoch=_next_epoch(scope, found, base),
         current=chosen.current,
         previous=chosen.previous,
         milestones=base.milestones if base else (),
@@ -202,6 +198,13 @@ def _bind(
         log=log,
         notices=chosen.notices + (log.notices if log is not None else ()) + warnings,
     )
+
+
+def _next_epoch(scope: Scope, found: Survey, base: Manifest | None) -> int:
+    """Above every epoch that anything here was written in, also by claims that were lost."""
+    lost = _LOST_EPOCHS if "newer-epoch" in scope.waived else 0
+    known = [base.epoch if base else 0, found.log.epoch if found.log else 0]
+    return 1 + lost + max(*known, *(header.epoch for header in found.headers.values()))
 
 
 def _standing(entry: Entry | None, found: Survey) -> Standing | None:

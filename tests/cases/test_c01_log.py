@@ -90,7 +90,9 @@ def test_c01_01_last_line_cut_at_every_byte_is_a_torn_tail(tmp_path: Path) -> No
         offset = len(text) - last
         check_equal((went.end, went.torn), (9, (FIRST, offset, kept)), f"{kept} bytes")
         check_equal(went.seen, list(range(3, 10)), f"{kept} bytes")
-        told = f"{kept} bytes from offset {offset} on are an unfinished write of event 10"
+        told = (
+            f"{kept} bytes from offset {offset} on are what a crash leaves of a write of event 10"
+        )
         check(any(told in notice for notice in went.notices), f"{went.notices}")
         check_equal(went.tree[CHECKPOINT], tree[CHECKPOINT], "the checkpoint")
         if kept % 16 == 1:

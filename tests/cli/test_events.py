@@ -243,11 +243,17 @@ def test_torn_tail_is_exit_6_and_is_said(job: Place) -> None:
     lines = path.read_bytes().rstrip(b"\0").split(b"\n")
     path.write_bytes(b"\n".join([*lines[:-2], b'{"mac":"half']) + bytes(4096))
     ran = job.run("verify", "nightly").left(6)
-    check("verdict      recoverable" in ran.text and "unfinished write" in ran.text, ran.text)
+    check(
+        "verdict      recoverable" in ran.text and "what a crash leaves of a write" in ran.text,
+        ran.text,
+    )
     (report,) = job.run("verify", "nightly", "--json").left(6).document["sessions"]
     check_equal(report["log"]["torn"]["name"], path.name, "the torn tail")
-    check("unfinished write" in job.run("list", "nightly").left(6).said, "list")
-    check("unfinished write" in job.run("show", "nightly", "--events").left(0).said, "events")
+    check("what a crash leaves of a write" in job.run("list", "nightly").left(6).said, "list")
+    check(
+        "what a crash leaves of a write" in job.run("show", "nightly", "--events").left(0).said,
+        "events",
+    )
     job.run("load", "nightly").left(0)
 
 

@@ -153,7 +153,7 @@ def _append_all(session: synchronous.Session[Any], asked: list[_Append]) -> None
         with session._handle.entered():
             stored = _stored(session, begun)
             if stored:
-                session.save_if_due()
+                stored[-1][0].context.run(session.save_if_due)
     except BaseException as error:  # noqa: BLE001 - raised by those who wait
         for one in begun:
             if not one.job.done():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Final
+from typing import Any, Final
 
 from lastgood.cli.command import Command
 from lastgood.errors import KeyMissingError, UnknownSessionError, UsageError, printable
@@ -26,10 +26,15 @@ def session_of(command: Command) -> SessionId:
 
 
 def limits_of(command: Command) -> Limits:
-    """The limits that a command sets."""
-    if command.lock_timeout_s is None:
-        return Limits()
-    return Limits(lock_wait_s=command.lock_timeout_s)
+    """The limits that a command sets.
+
+    Raises:
+        UsageError: One is out of range.
+    """
+    chosen: dict[str, Any] = dict(command.raised)
+    if command.lock_timeout_s is not None:
+        chosen["lock_wait_s"] = command.lock_timeout_s
+    return Limits(**chosen)
 
 
 def store_of(command: Command) -> Store:

@@ -21,6 +21,10 @@ from lastgood.version import VERSION
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,30}", re.ASCII)
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+_LIMITS: Final = (
+    "payload_bytes", "event_bytes", "header_bytes", "manifest_bytes", "depth", "milestones",
+    "directory_entries",
+)  # fmt: skip
 _ABSENT: Final = argparse.SUPPRESS
 """As a default: an option that was not given leaves alone what another parser found."""
 
@@ -47,6 +51,7 @@ def parse(words: Sequence[str]) -> Command:
     found.setdefault("root", os.environ.get("LASTGOOD_ROOT", ""))
     found.setdefault("keys", os.environ.get("LASTGOOD_KEYS", ""))
     found["effects"] = tuple(found.get("effects", ()))
+    found["raised"] = tuple(found.get("raised", ()))
     return Command(**found)
 
 
@@ -95,6 +100,8 @@ def _place(found: dict[str, Any]) -> Iterator[str]:
         yield from ("--root", found["root"])
     if "keys" in found and not found["keys"].startswith(("exec:", "fd:")):
         yield from ("--keys", found["keys"])
+    for name, value in found.get("raised", ()):
+        yield from ("--raise-limit", f"{name}={value}")
     if "network_filesystem" in found:
         yield "--accept-network-filesystem"
 
@@ -161,6 +168,14 @@ def _common() -> _Parser:
         metavar="SECONDS",
         type=_seconds,
         help="how long to wait for another holder of the session; default: 10",
+    )
+    group.add_argument(
+        "--raise-limit",
+        dest="raised",
+        metavar="NAME=N",
+        type=_raised,
+        action="append",
+        help="a limit that the store's program raised: " + ", ".join(_LIMITS) + "; repeatable",
     )
     group.add_argument(
         "--accept-network-filesystem",
@@ -374,6 +389,13 @@ def _number(text: str) -> int:
     if _NUMBER.fullmatch(text) is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number in ASCII digits")
     return int(text)
+
+
+def _raised(text: str) -> tuple[str, int]:
+    name, _, value = text.partition("=")
+    if name not in _LIMITS:
+        raise argparse.ArgumentTypeError(f"{text!r} names no limit: {', '.join(_LIMITS)}")
+    return name, _number(value)
 
 
 def _seconds(text: str) -> float:

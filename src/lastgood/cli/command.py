@@ -32,6 +32,7 @@ class Command:
         keys: Where the keys are: a path, ``env:``, ``fd:`` or ``exec:``; empty if nobody said.
         json: ``yes``: the answer is one JSON document.
         lock_timeout_s: Seconds to wait for another holder of the session; None: the default.
+        raised: Limits that a program of this store raised, by name.
         network_filesystem: ``accept`` where only one machine ever writes.
         verbose: ``yes``: also notices, foreign files and leftovers.
         file: The key file to make.
@@ -64,6 +65,7 @@ class Command:
     keys: str
     json: Literal["yes", "no"] = "no"
     lock_timeout_s: float | None = None
+    raised: tuple[tuple[str, int], ...] = ()
     network_filesystem: Literal["refuse", "accept"] = "refuse"
     verbose: Literal["yes", "no"] = "no"
     file: str = ""

@@ -65,7 +65,9 @@ def fill(
             "version that knows it"
         )
     if isinstance(error, LimitError) and error.do == LimitError.default_do:
-        error.do = "Make it smaller; the command has no other limits, the Python library has"
+        error.do = (
+            "Make it smaller, or raise the limit for all who read it, here with --raise-limit"
+        )
     if verb == "verify" and error.do == DamagedError.default_do:
         error.do = AFTER_VERIFY_DO
     error.do = named(error.do, session=session, place=place)

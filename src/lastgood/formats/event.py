@@ -69,7 +69,8 @@ KNOWN: Final = frozenset({SEGMENT, CLOSED, RESUMED, MIGRATED, REPAIRED, TRIMMED,
 * ``resumed``: what an opening found and decided (R8)
 * ``migrated``: the state came to a newer schema (R5); data: from, to, sequence
 * ``repaired``: what a person decided about damage; data: repair, actor, reason, details
-* ``trimmed``: older segments go; data: names, first kept sequence, head there, root
+* ``trimmed``: older segments go; data: names, their lengths, first kept sequence, head there,
+  Merkle root, whether copies are kept, and who decided why
 * ``fingerprints``: side effects that are done; data: the list of their fingerprints
 """
 

@@ -9,6 +9,7 @@ interrupted move a twin in the archive. A link more leads out of the directory.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from typing import Final
 
 from lastgood.errors import DamagedError, NotStoredError, printable
 from lastgood.formats import names
@@ -17,6 +18,12 @@ from lastgood.storage.filesystem import FileSystem, Status
 
 _COUNTINGS = 5
 """Times to count: a writer may unlink between ``fstat`` and the listing."""
+
+
+OVER_LIMIT: Final = (
+    "If the store's program raised a limit, raise it here, too (Limits, --raise-limit); else look "
+    "at every finding with: lastgood verify SESSION"
+)
 
 
 def read(directory: Directory, name: str, *, max_bytes: int, siblings: Directory) -> bytes:
@@ -82,6 +89,7 @@ def _check_size(name: str, size_bytes: int, max_bytes: int) -> None:
     if size_bytes > max_bytes:
         raise DamagedError(
             f"it has {size_bytes} bytes, more than the {max_bytes} that such a file may have",
+            do=OVER_LIMIT,
             name=name,
         )
 

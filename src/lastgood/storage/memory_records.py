@@ -21,6 +21,7 @@ from lastgood.errors import (
     printable,
 )
 from lastgood.formats import names
+from lastgood.storage.contents import OVER_LIMIT
 from lastgood.storage.directory import CHUNK_BYTES, component
 from lastgood.storage.interface import Access
 
@@ -86,6 +87,7 @@ class MemoryRecords:
         if len(data) > max_bytes:
             raise DamagedError(
                 f"it has {len(data)} bytes, more than the {max_bytes} that such a file may have",
+                do=OVER_LIMIT,
                 name=name,
             )
         return data
