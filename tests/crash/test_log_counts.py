@@ -191,7 +191,8 @@ def test_an_append_is_one_write_and_one_flush(
     changing = [call for call in made if call in CHANGES or call in ("open", "close")]
     check_equal(changing, ["pwrite", "fdatasync"], f"changes among {made}")
     written = made.index("pwrite")
-    looks = (made[:written], made[written + 2 :])
+    check_equal(made[written + 2], "fstat", "what is asked of the segment itself")
+    looks = (made[:written], made[written + 3 :])
     check(all(looks) and set(made) - {"pwrite", "fdatasync"} == {"fstat", "stat"}, f"{made}")
     check_equal(looks[0], looks[1], "what is looked at before and after")
     check(len(made) <= MOST_OTHER_CALLS + 2, f"{len(made)} calls: {made}")

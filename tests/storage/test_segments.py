@@ -77,10 +77,10 @@ def test_a_segment_is_begun_by_exactly_these_calls(tmp_path: Path) -> None:
     for data in (b"first\n", b"second\n" * 10_000):
         calls.begin()
         session.append(LOG, data)
-        check_equal(calls.made, ["pwrite", "fdatasync"], "calls of an append")
+        check_equal(calls.made, ["pwrite", "fdatasync", "fstat"], "calls of an append")
     calls.begin()
     session.append(LOG, b"")
-    check_equal(calls.made, ["fdatasync"], "calls of an append of nothing")
+    check_equal(calls.made, ["fdatasync", "fstat"], "calls of an append of nothing")
     calls.begin()
     session.finish(LOG)
     check_equal(calls.made, ["ftruncate", "close"], "calls of finish")
@@ -169,7 +169,7 @@ def test_a_short_write_goes_on_where_it_stopped(tmp_path: Path, limit: int) -> N
     calls.begin()
     session.append(LOG, b"0123456789,")
     pieces = -(-11 // limit)
-    check_equal(calls.made, ["pwrite"] * pieces + ["fdatasync"], "calls of a cut append")
+    check_equal(calls.made, ["pwrite"] * pieces + ["fdatasync", "fstat"], "calls of a cut")
     calls.longest_write_bytes = None
     session.append(LOG, b"behind")
     check_equal(content(tmp_path), b"before,0123456789,behind".ljust(64, b"\0"), "the segment")
@@ -338,7 +338,7 @@ def test_a_close_in_the_middle_of_an_append_takes_no_descriptor_from_it(tmp_path
 
     Method: close right before each call of an append; the bytes are there, nothing leaks.
     """
-    for call in ("pwrite", "fdatasync"):
+    for call in ("pwrite", "fdatasync", "fstat"):
         seam = Seam()
         place = tmp_path / call
         with none_leaked(f"closed before {call}"):
@@ -347,3 +347,20 @@ def test_a_close_in_the_middle_of_an_append_takes_no_descriptor_from_it(tmp_path
             seam.begin(once(call, session.close))
             session.append(LOG, b"line\n")
         check_equal(content(place), b"line\n".ljust(16, b"\0"), f"closed before {call}")
+
+
+def test_an_append_into_a_deleted_segment_is_not_acknowledged(tmp_path: Path) -> None:
+    """T2, G1: what is durable under no name is not durable.
+
+    Method: the name goes between two appends; the second one is refused, and so is a third.
+    """
+    session = open_session(tmp_path)
+    session.begin(LOG, size_bytes=64)
+    session.append(LOG, b"before\n")
+    for path in tmp_path.rglob(LOG):
+        path.unlink()
+    with pytest.raises(DurabilityUnknownError):
+        session.append(LOG, b"after\n")
+    with pytest.raises(StorageError):
+        session.append(LOG, b"again\n")
+    session.close()

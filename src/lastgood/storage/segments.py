@@ -19,6 +19,7 @@ appended, with zeros behind it or where sectors did not arrive.
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ class Segments:
             self._begun[name] = _Segment(directory, fd, size_bytes)
 
     def append(self, directory: Directory, name: str, data: bytes) -> None:
-        """Write ``data`` behind what was appended before: one write, one fdatasync.
+        """Write ``data`` behind what was appended before: one write, one fdatasync, one fstat.
 
         Raises:
             NotStoredError: ``name`` was not begun by this handle, or is finished.
@@ -105,6 +106,9 @@ class Segments:
                     publish.write_at(directory.filesystem, fd, data, offset=segment.appended_bytes)
                     # Crash here: a beginning of it may be there, in sectors of any order.
                     directory.filesystem.fdatasync(fd)
+                    if directory.filesystem.fstat(fd).st_nlink == 0:
+                        # What is durable under no name is lost with this descriptor (T2).
+                        raise OSError(errno.ENOENT, "the segment was deleted")
             except BaseException:
                 directory.give_back(fd)
                 raise
