@@ -11,7 +11,7 @@ from tests.support.check import check, check_equal
 from tests.support.require import require_cases
 
 HERE = Path(__file__).parent
-WHOLE = ("C1", "C2", "C4", "C5", "C6", "C7", "C9", "C10", "C11")
+WHOLE = ("C1", "C2", "C4", "C5", "C6", "C7", "C9", "C10", "C11", "C13")
 PARTS = {
     "C3": ("01", "02", "03", "05"),
     "C12": ("02", "04", "05", "06", "08", "10"),
