@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import sys
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from lastgood.storage.posix import PosixRoot, PosixStorage
 from tests.support import require
 
 # The same examples in every run, so that CI is repeatable; a failure prints what repeats it.
@@ -39,6 +41,34 @@ def pytest_configure() -> None:
     """Take as many descriptors as may be had: exhaustive tests hold handles until they end."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+@pytest.fixture(autouse=True)
+def _given_back(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Generator[None, None, None]:
+    """Give back what a test left open: a store dies with its process, and a test is none.
+
+    Not where files are faked: closing a number that was faked would close a real one.
+    """
+    made: list[PosixRoot | PosixStorage] = []
+    if "fs" not in request.fixturenames:
+        for kind in (PosixRoot, PosixStorage):
+            monkeypatch.setattr(kind, "__init__", _remembering(kind.__init__, made))
+    yield
+    for one in made:
+        with contextlib.suppress(BaseException):  # of doubles that fail, or are dead, for ever
+            one.close()
+
+
+def _remembering(
+    right: Callable[..., None], made: list[PosixRoot | PosixStorage]
+) -> Callable[..., None]:
+    def remember(self: PosixRoot | PosixStorage, *given: object, **named: object) -> None:
+        right(self, *given, **named)
+        made.append(self)
+
+    return remember
 
 
 def pytest_report_header() -> list[str]:

@@ -81,8 +81,8 @@ def _no_confirm(*, before: bool) -> Callable[[], Patch]:
     right = Lease.confirm_owner
 
     def wrong(self: Lease) -> None:
-        caller = sys._getframe(1)
-        if caller.f_code.co_name != "_write" or ("data" in caller.f_locals) == before:
+        skipped = "_write" if before else "_confirm_written"
+        if sys._getframe(1).f_code.co_name != skipped:
             right(self)
 
     return _patched(Lease, "confirm_owner", wrong)
