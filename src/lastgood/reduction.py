@@ -103,8 +103,7 @@ class Reduction(Generic[S]):
         Raises:
             StateError: It cannot be stored.
         """
-        wide = replace(self.limits, payload_bytes=MAX_SEQUENCE)
-        return self._decoded(encode_with_state({"state": self.to_json(state)}, limits=wide))
+        return self._decoded(self._encoded(state, limits=self._wide))
 
     def same(self, one: S, other: S) -> bool:
         """Whether two states are stored as the same bytes."""
@@ -183,9 +182,14 @@ class Reduction(Generic[S]):
         self._check(after, refusal)
         return after
 
+    @property
+    def _wide(self) -> Limits:
+        """No limit of size: a state that outgrew what a save may store is shrunk by events."""
+        return replace(self.limits, payload_bytes=MAX_SEQUENCE)
+
     def _prove(self, state: S, kind: str) -> None:
         try:
-            self._encoded(state)
+            self._encoded(state, limits=self._wide)
         except (StateError, LimitError) as error:
             error.safe = _NOT_STORED
             error.do = f"Mend what the reducer returns for an event of type {kind}"
@@ -227,8 +231,9 @@ class Reduction(Generic[S]):
         if not accepted:
             raise refusal
 
-    def _encoded(self, state: S) -> bytes:
-        return encode_with_state({"state": self.to_json(state)}, limits=self.limits)
+    def _encoded(self, state: S, *, limits: Limits | None = None) -> bytes:
+        bounds = self.limits if limits is None else limits
+        return encode_with_state({"state": self.to_json(state)}, limits=bounds)
 
     def _decoded(self, data: bytes) -> S:
         return self.typed.from_json(canonical.decode(data)["state"])

@@ -52,6 +52,8 @@ def parse(words: Sequence[str]) -> Command:
     found.setdefault("keys", os.environ.get("LASTGOOD_KEYS", ""))
     found["effects"] = tuple(found.get("effects", ()))
     found["raised"] = tuple(found.get("raised", ()))
+    if len(dict(found["raised"])) < len(found["raised"]):
+        raise _misuse("lastgood", "a limit was raised twice")
     return Command(**found)
 
 
