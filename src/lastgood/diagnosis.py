@@ -165,7 +165,7 @@ def _read(reading: Reading, repair: Repair) -> Diagnosis:
         bad=bad,
         log=log,
         end_damage=end_damage,
-        is_approved=chosen.manifest is not None and selection.is_approved(chosen.manifest),
+        is_approved=selection.approval_in(chosen.manifest) is not None,
     )
 
 

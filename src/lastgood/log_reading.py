@@ -165,15 +165,6 @@ class LogReading:
         if reached != max(after, found.end.count):
             raise LogGapError(f"events {reached + 1} to {found.end.count} are not there")
 
-    def valid_prefix(self, name: str) -> tuple[LogAnchor, BadLine | None]:
-        """The end of the lines of segment ``name`` that verify, and what follows it."""
-        data = self._read(name)
-        before = segment.read_first(data, name=name, keys=self.keys)
-        walk = Walk(data, begin=segment.begin_of(name, before), keys=self.keys)
-        for _ in walk:
-            pass
-        return walk.end, walk.bad
-
     @property
     def _ends_at_damage(self) -> bool:
         """Whether a person decided that the log ends where its last segment is damaged."""

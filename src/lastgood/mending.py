@@ -55,7 +55,7 @@ from lastgood.place import Place
 from lastgood.reading import Reading, Scope
 from lastgood.rules import tail
 from lastgood.rules.retention import Retention
-from lastgood.rules.selection import MISSING, REBUILD_APPROVED, Selection
+from lastgood.rules.selection import MISSING, REBUILD_APPROVED, Selection, approval_in
 from lastgood.rules.tail import Torn
 from lastgood.storage.interface import OwnedStorage, Storage
 from lastgood.taking import take
@@ -235,11 +235,9 @@ def approval(lease: Lease) -> Note | None:
     That of a damaged checkpoint, or of one for which a crash left what replaces it.
     """
     chosen = lease.chosen
-    before = chosen.manifest.current if chosen.manifest is not None else None
-    if before is None or not (chosen.damage is not None or chosen.rolled_forward):
+    if chosen.damage is None and not chosen.rolled_forward:
         return None
-    approvals = (note for note in lease.manifest.notes if note.type == REBUILD_APPROVED)
-    return next((note for note in approvals if note.data == before.digest), None)
+    return approval_in(chosen.manifest)
 
 
 def consumed(lease: Lease) -> tuple[Note, ...]:

@@ -36,7 +36,7 @@ from lastgood.log_reading import LogReading
 from lastgood.reading import Reading, Scope
 from lastgood.reduction import Reduction
 from lastgood.replaying import Determinism, Going, determined, replay
-from lastgood.rules.selection import MISSING, REBUILD_APPROVED
+from lastgood.rules.selection import MISSING, approval_in
 from lastgood.rules.tail import Torn
 from lastgood.storage.interface import OwnedStorage
 from lastgood.taking import take
@@ -223,10 +223,9 @@ def _rebuilding(lease: Lease) -> list[tuple[str, JSON]]:
     """What the log says of a rebuild that a person approved; a save consumes the approval."""
     if lease.chosen.damage is None:
         return []
-    damaged = lease.chosen.current
-    digest = None if damaged is None else damaged.digest
-    approvals = (note for note in lease.manifest.notes if note.type == REBUILD_APPROVED)
-    note = next(note for note in approvals if note.data == digest)
+    note, damaged = approval_in(lease.chosen.manifest), lease.chosen.current
+    if note is None:
+        return []
     details = {
         "repair": "rebuild-from-log",
         "actor": note.actor,

@@ -227,7 +227,7 @@ def test_c01_05_damaged_record_in_the_middle_stops(
     error = stops(state, tmp_path)
     offset = len(b"".join(made[:10]))
     placed(error, name=FIRST, line=11, offset=offset, records=9)
-    end, bad = world.log_in({FIRST: content(state)}).valid_prefix(FIRST)
+    end, bad = world.valid_prefix(content(state), FIRST)
     check_equal((end.count, bad is not None and bad.offset), (10, offset), "what can be read")
 
 

@@ -24,7 +24,7 @@ from lastgood.formats.anchor import EMPTY, LogAnchor
 from lastgood.formats.canonical import JSON
 from lastgood.formats.event import Event, EventKeys
 from lastgood.formats.limits import Limits
-from lastgood.formats.segment import Walk, begin_of, read_first
+from lastgood.formats.segment import BadLine, Walk, begin_of, read_first
 from lastgood.keyring import Keyring
 from lastgood.log_found import LogFound
 from lastgood.log_reading import LogReading
@@ -281,6 +281,14 @@ def log_in(parts: Mapping[str, bytes], *, limits: Limits | None = None) -> LogRe
     root = trees.in_memory({path(""): b""} | inside)
     storage = root.session(trees.directory(SESSION), access="read")
     return LogReading(scope(limits=limits), storage)
+
+
+def valid_prefix(data: bytes, name: str) -> tuple[LogAnchor, BadLine | None]:
+    """The end of the lines of segment ``name`` that verify, and what follows it."""
+    walk = Walk(data, begin=begin_of(name, _before(data, name)), keys=event_keys())
+    for _ in walk:
+        pass
+    return walk.end, walk.bad
 
 
 def anchor_after(tree: Tree, count: int, name: str = FIRST) -> LogAnchor:

@@ -34,8 +34,9 @@ class CheckpointPolicy:
         events: After so many events, 1 to 10^15.
         seconds: After so many seconds, above 0, up to 10^15, with the next event.
         log_bytes: After so many bytes of the log, 1 to 10^15.
-        after: After an effect of one of these classes; a tuple or a set, kept as a tuple, strictest
-            first, so that two policies that say the same are equal.
+        after: After an effect of one of these classes, once sessions carry out effects: in this
+            version none does, and nothing asks for it. Kept as a tuple, strictest first, so that
+            two policies that say the same are equal.
 
     Raises:
         UsageError: A value is out of range, of another type, or no effect class.

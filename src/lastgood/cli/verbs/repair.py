@@ -24,7 +24,7 @@ from lastgood.errors import LastgoodError, PolicyError, UsageError
 from lastgood.formats import names
 from lastgood.formats.names import SessionId
 from lastgood.mending import Decision, Repaired
-from lastgood.rules.selection import Selection
+from lastgood.rules.selection import Selection, approval_in
 from lastgood.session import Session
 from lastgood.store import Store
 from lastgood.survey import choose
@@ -97,8 +97,12 @@ def _rebuild(command: Command, store: Store, session: SessionId, decision: Decis
         # Before anything is approved: a program that leads elsewhere changes nothing.
         expected = store.rehearse(session, **rehearsed(program), waived=WAIVED["rebuild"])
     before = set(_set_aside(store, session))
-    if not found.is_approved:
+    sealed = approval_in(found.chosen.manifest)
+    if sealed is None:
         mending.approve_rebuild(store.place, session, owner=person.owner(), decision=decision)
+    else:
+        # It was decided before: that decision is the one on record (T10).
+        decision = Decision(actor=sealed.actor, reason=sealed.reason)
     with running_program(), _opened(store, session, program) as opened:
         base, replayed = opened.resumed.checkpoint, opened.resumed.replayed
         remarks = opened.notices

@@ -45,7 +45,7 @@ from lastgood.errors import (
 )
 from lastgood.formats import names
 from lastgood.formats.checkpoint import CheckpointHeader
-from lastgood.formats.manifest import Entry, Manifest
+from lastgood.formats.manifest import Entry, Manifest, Note
 from lastgood.formats.seal import Digest
 from lastgood.rules.selection.evidence import (
     REBUILD_APPROVED,
@@ -66,7 +66,7 @@ __all__ = [
     "Selection",
     "Waiver",
     "Witness",
-    "is_approved",
+    "approval_in",
     "select",
 ]
 
@@ -220,7 +220,7 @@ def _check_current(evidence: Evidence, newest: Manifest) -> LastgoodError | None
     except (DamagedError, UnknownFormatError, ForkDetectedError) as error:
         if "damage" in evidence.waived:
             return error
-        if "approved-damage" in evidence.waived and is_approved(newest):
+        if "approved-damage" in evidence.waived and approval_in(newest) is not None:
             return error
         if error.do == DamagedError.default_do or isinstance(error, UnknownFormatError):
             error.do = _mending(evidence, newest)  # else it names what mends it already: a mode
@@ -228,18 +228,18 @@ def _check_current(evidence: Evidence, newest: Manifest) -> LastgoodError | None
     return None
 
 
-def is_approved(newest: Manifest) -> bool:
-    """Whether ``newest`` holds an approval to rebuild the very checkpoint that it names."""
-    current = newest.current
-    return current is not None and any(
-        note.type == REBUILD_APPROVED and note.data == current.digest for note in newest.notes
-    )
+def approval_in(newest: Manifest | None) -> Note | None:
+    """The approval in ``newest`` to rebuild the very checkpoint that it names (T13)."""
+    if newest is None or newest.current is None:
+        return None
+    approvals = (note for note in newest.notes if note.type == REBUILD_APPROVED)
+    return next((note for note in approvals if note.data == newest.current.digest), None)
 
 
 def _mending(evidence: Evidence, newest: Manifest) -> str:
     """The one command that goes on when the current checkpoint cannot be believed."""
     how = "--rebuild-from-log --program MODULE:OBJECT"
-    if not is_approved(newest) and _is_succeeded(evidence, newest):
+    if approval_in(newest) is None and _is_succeeded(evidence, newest):
         return FROM_NUMBERS
     if not evidence.has_log:
         if newest.previous is None:
