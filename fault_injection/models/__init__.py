@@ -1,0 +1,1 @@
+"""Persistence models: which disks may be left where power is lost."""

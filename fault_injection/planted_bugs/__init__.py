@@ -1,0 +1,1 @@
+"""Planted bugs: each a small patch of lastgood, never a switch in it."""

@@ -1,0 +1,399 @@
+"""A process on a disk in memory: the ``FileSystem`` seam, with a hook before each call.
+
+Each call is numbered and recorded, whatever it does; what it changes is recorded as operations.
+A hook may let it fail, do half of it, let it happen and report an error, or end the process
+there. A dead process changes nothing any more, whatever its code attempts, and its descriptors
+and locks are gone, as the kernel would have it.
+
+The semantics are those of Linux for what the seam offers: names are resolved from descriptors,
+unlinked files live as long as they are open, flock belongs to the open file description, links
+and exclusive creations fail where the name is taken. There are no symbolic links.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from fault_injection.calls import (
+    SYNCS,
+    Call,
+    CallName,
+    Die,
+    Fail,
+    FailAfter,
+    Hook,
+    Injection,
+    Killed,
+    Short,
+)
+from fault_injection.descriptors import Description, Descriptors, Locks, refuse, shown
+from fault_injection.disk import Disk, File, Folder
+from fault_injection.operations import (
+    Entry,
+    Make,
+    Mode,
+    Operation,
+    Removal,
+    Rename,
+    Sync,
+    SyncFailed,
+    Truncate,
+    Write,
+)
+
+_UNLOCK: Final = 8
+_DEVICE: Final = 1
+
+_T = TypeVar("_T")
+
+
+class Process:
+    """One process; the ``FileSystem`` of lastgood.
+
+    Args:
+        disk: What it sees.
+        locks: Those of all processes on this disk.
+        number: From 1; its process id is 4000 and this.
+        calls: All calls of the machine; each of this process is added.
+        hook: Asked before each call.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        *,
+        locks: Locks,
+        number: int,
+        calls: list[Call],
+        hook: Hook | None = None,
+    ) -> None:
+        self.hook = hook
+        self.is_dead = False
+        self._disk = disk
+        self._locks = locks
+        self._number = number
+        self._calls = calls
+        self._fds = Descriptors(disk)
+
+    # --- the seam ------------------------------------------------------------------------
+
+    def open(self, path: str, flags: int, *, mode: int = 0o600, dir_fd: int | None = None) -> int:
+        """System call openat."""
+        creates = bool(flags & os.O_CREAT)
+        what = f"{path}{' O_CREAT' if creates else ''}{' O_EXCL' if flags & os.O_EXCL else ''}"
+        full = self._fds.full(path, dir_fd)
+
+        def perform(call: Call) -> int:
+            return self._opened(call, full, flags, mode)
+
+        return self._call("open", what, perform, path=full, creates=creates)
+
+    def close(self, fd: int) -> None:
+        """System call close."""
+        held = self._fds.opened.pop(fd, None)
+
+        def perform(call: Call) -> None:
+            if held is None:
+                refuse(errno.EBADF)
+            call.inode = held.inode
+            self._locks.give_back(held)
+
+        self._call("close", shown(held), perform, path=held.path if held else "", held=held)
+
+    def read(self, fd: int, size_bytes: int) -> bytes:
+        """System call read."""
+
+        def perform(call: Call) -> bytes:
+            held = self._fds.held(fd)
+            data = bytes(self._fds.file(held).data[held.offset : held.offset + size_bytes])
+            held.offset += len(data)
+            return data
+
+        return self._call("read", f"{self._fds.name(fd)} {size_bytes} bytes", perform, fd=fd)
+
+    def pread(self, fd: int, size_bytes: int, offset: int) -> bytes:
+        """System call pread."""
+
+        def perform(call: Call) -> bytes:
+            return bytes(self._fds.file(self._fds.held(fd)).data[offset : offset + size_bytes])
+
+        what = f"{self._fds.name(fd)} {size_bytes} bytes at {offset}"
+        return self._call("pread", what, perform, fd=fd)
+
+    def writev(self, fd: int, buffers: Sequence[bytes | memoryview]) -> int:
+        """System call writev."""
+        data = b"".join(buffers)
+
+        def perform(call: Call, size_bytes: int = len(data)) -> int:
+            held = self._fds.held(fd)
+            self._write(call, held, data[:size_bytes], held.offset)
+            held.offset += size_bytes
+            return size_bytes
+
+        what = f"{self._fds.name(fd)} {len(data)} bytes"
+        return self._call("writev", what, perform, fd=fd, size_bytes=len(data))
+
+    def pwrite(self, fd: int, data: bytes | memoryview, offset: int) -> int:
+        """System call pwrite."""
+        given = bytes(data)
+
+        def perform(call: Call, size_bytes: int = len(given)) -> int:
+            self._write(call, self._fds.held(fd), given[:size_bytes], offset)
+            return size_bytes
+
+        what = f"{self._fds.name(fd)} {len(given)} bytes at {offset}"
+        return self._call("pwrite", what, perform, fd=fd, size_bytes=len(given))
+
+    def fsync(self, fd: int) -> None:
+        """System call fsync."""
+        self._call("fsync", self._fds.name(fd), lambda call: self._sync(call, fd), fd=fd)
+
+    def fdatasync(self, fd: int) -> None:
+        """System call fdatasync."""
+        self._call("fdatasync", self._fds.name(fd), lambda call: self._sync(call, fd), fd=fd)
+
+    def fstat(self, fd: int) -> os.stat_result:
+        """System call fstat."""
+        return self._call(
+            "fstat", self._fds.name(fd), lambda call: self._status(self._fds.held(fd).inode), fd=fd
+        )
+
+    def stat(self, path: str, *, dir_fd: int | None = None) -> os.stat_result:
+        """System call fstatat."""
+        full = self._fds.full(path, dir_fd)
+        return self._call("stat", path, lambda call: self._status(self._fds.find(full)), path=full)
+
+    def fchmod(self, fd: int, mode: int) -> None:
+        """System call fchmod."""
+
+        def perform(call: Call) -> None:
+            self._apply(call, Mode(self._fds.held(fd).inode, mode))
+
+        self._call("fchmod", f"{self._fds.name(fd)} {mode:04o}", perform, fd=fd)
+
+    def ftruncate(self, fd: int, size_bytes: int) -> None:
+        """System call ftruncate."""
+
+        def perform(call: Call) -> None:
+            held = self._fds.held(fd)
+            if not held.writes:
+                refuse(errno.EINVAL)
+            self._apply(call, Truncate(held.inode, size_bytes))
+
+        self._call("ftruncate", f"{self._fds.name(fd)} to {size_bytes} bytes", perform, fd=fd)
+
+    def link(self, source: str, target: str, *, source_fd: int, target_fd: int) -> None:
+        """System call linkat."""
+        old, new = self._fds.full(source, source_fd), self._fds.full(target, target_fd)
+
+        def perform(call: Call) -> None:
+            call.inode = self._fds.find(old)
+            folder, name = self._fds.parent(new)
+            if name in self._disk.folder(folder).entries:
+                refuse(errno.EEXIST)
+            if isinstance(self._disk.nodes[call.inode], Folder):
+                refuse(errno.EPERM)
+            self._apply(call, Entry(folder, name, call.inode))
+
+        self._call("link", f"{source} to {target}", perform, path=new)
+
+    def rename(self, source: str, target: str, *, source_fd: int, target_fd: int) -> None:
+        """System call renameat."""
+        old, new = self._fds.full(source, source_fd), self._fds.full(target, target_fd)
+
+        def perform(call: Call) -> None:
+            call.inode = self._fds.find(old)
+            from_folder, from_name = self._fds.parent(old)
+            to_folder, to_name = self._fds.parent(new)
+            there = self._disk.folder(to_folder).entries.get(to_name)
+            if there == call.inode:
+                return
+            if there is not None and isinstance(self._disk.nodes[there], Folder):
+                refuse(errno.EISDIR)
+            self._apply(call, Rename(from_folder, from_name, to_folder, to_name, call.inode))
+
+        self._call("rename", f"{source} to {target}", perform, path=new)
+
+    def unlink(self, name: str, *, dir_fd: int) -> None:
+        """System call unlinkat."""
+        full = self._fds.full(name, dir_fd)
+
+        def perform(call: Call) -> None:
+            call.inode = self._fds.find(full)
+            if isinstance(self._disk.nodes[call.inode], Folder):
+                refuse(errno.EISDIR)
+            self._apply(call, Removal(*self._fds.parent(full)))
+
+        self._call("unlink", name, perform, path=full)
+
+    def mkdir(self, name: str, *, mode: int = 0o700, dir_fd: int) -> None:
+        """System call mkdirat."""
+        full = self._fds.full(name, dir_fd)
+
+        def perform(call: Call) -> None:
+            folder, last = self._fds.parent(full)
+            if last in self._disk.folder(folder).entries:
+                refuse(errno.EEXIST)
+            call.inode = self._disk.number()
+            self._apply(call, Make(call.inode, is_directory=True, mode=mode))
+            self._apply(call, Entry(folder, last, call.inode))
+
+        self._call("mkdir", name, perform, path=full, creates=True)
+
+    def listdir(self, fd: int) -> Iterator[tuple[str, int]]:
+        """System call getdents."""
+
+        def perform(call: Call) -> list[tuple[str, int]]:
+            node = self._disk.nodes[self._fds.held(fd).inode]
+            if not isinstance(node, Folder):
+                refuse(errno.ENOTDIR)
+            return list(node.entries.items())
+
+        return iter(self._call("listdir", self._fds.name(fd), perform, fd=fd))
+
+    def flock(self, fd: int, operation: int) -> None:
+        """System call flock, exclusive and without waiting, or its end."""
+
+        def perform(call: Call) -> None:
+            held = self._fds.held(fd)
+            if operation == _UNLOCK:
+                self._locks.give_back(held)
+            elif not self._locks.take(held):
+                refuse(errno.EAGAIN)
+
+        what = f"{self._fds.name(fd)} {'unlock' if operation == _UNLOCK else 'exclusive'}"
+        self._call("flock", what, perform, fd=fd)
+
+    def geteuid(self) -> int:
+        """System call geteuid: whom every file here belongs to."""
+        return 1000
+
+    def getpid(self) -> int:
+        """System call getpid."""
+        return 4000 + self._number
+
+    def realpath(self, path: str) -> str:
+        """The path itself: there are no links here."""
+        return os.path.normpath(os.path.join("/", path))
+
+    # --- its end -------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        """End it here: descriptors and locks go, and nothing it attempts takes effect."""
+        self.is_dead = True
+        for held in self._fds.opened.values():
+            self._locks.give_back(held)
+        self._fds.opened.clear()
+
+    @property
+    def open_paths(self) -> list[str]:
+        """What it holds open."""
+        return [held.path for held in self._fds.opened.values()]
+
+    # --- one call ------------------------------------------------------------------------
+
+    def _call(
+        self,
+        name: CallName,
+        what: str,
+        perform: Callable[..., _T],
+        *,
+        path: str = "",
+        fd: int | None = None,
+        held: Description | None = None,
+        creates: bool = False,
+        size_bytes: int = 0,
+    ) -> _T:
+        if self.is_dead:
+            raise Killed(f"{name} after death")
+        held = held or (self._fds.opened.get(fd) if fd is not None else None)
+        call = Call(len(self._calls), self._number, name, what, path, creates=creates)
+        if held is not None:
+            call.path, call.inode = held.path, held.inode
+        injection = self.hook(call) if self.hook is not None else None
+        self._calls.append(call)
+        try:
+            if injection is None:
+                return perform(call)
+            return self._injected(injection, call, perform, size_bytes)
+        except OSError as error:
+            call.error = error.errno or 0
+            raise
+
+    def _injected(
+        self, injection: Injection, call: Call, perform: Callable[..., _T], size_bytes: int
+    ) -> _T:
+        match injection:
+            case Fail(number):
+                call.injected = f"fails: {errno.errorcode[number]}"
+                if call.name in SYNCS and call.inode:
+                    call.operations.append(SyncFailed(call.inode))
+                if call.name == "close":
+                    perform(call)  # the descriptor is gone, whatever close says
+                refuse(number)
+            case FailAfter(number):
+                call.injected = f"takes effect, reports {errno.errorcode[number]}"
+                perform(call)
+                refuse(number)
+            case Short():
+                call.injected = f"{max(1, size_bytes // 2)} of {size_bytes} bytes"
+                return perform(call, max(1, size_bytes // 2))
+            case Die(when):
+                call.injected = f"killed {when}"
+                if when == "middle":
+                    perform(call, size_bytes // 2)
+                elif when == "after":
+                    try:
+                        perform(call)
+                    except OSError as error:
+                        call.error = error.errno or 0
+        self.kill()
+        raise Killed(f"{call.injected}: {call.name} {call.what}")
+
+    def _apply(self, call: Call, operation: Operation) -> None:
+        self._disk.apply(operation)
+        call.operations.append(operation)
+
+    def _opened(self, call: Call, full: str, flags: int, mode: int) -> int:
+        try:
+            inode = self._fds.find(full)
+        except FileNotFoundError:
+            if not call.creates:
+                raise
+            folder, name = self._fds.parent(full)
+            inode = self._disk.number()
+            self._apply(call, Make(inode, is_directory=False, mode=mode))
+            self._apply(call, Entry(folder, name, inode))
+        else:
+            if flags & os.O_CREAT and flags & os.O_EXCL:
+                refuse(errno.EEXIST)
+        writes = bool(flags & (os.O_WRONLY | os.O_RDWR))
+        node = self._disk.nodes[inode]
+        if isinstance(node, Folder) and writes:
+            refuse(errno.EISDIR)
+        if isinstance(node, File) and flags & os.O_DIRECTORY:
+            refuse(errno.ENOTDIR)
+        call.inode = inode
+        return self._fds.add(Description(inode, full, writes=writes))
+
+    def _write(self, call: Call, held: Description, data: bytes, offset: int) -> None:
+        if not held.writes:
+            refuse(errno.EBADF)
+        self._fds.file(held)
+        self._apply(call, Write(held.inode, offset, data))
+
+    def _sync(self, call: Call, fd: int) -> None:
+        self._apply(call, Sync(self._fds.held(fd).inode))
+
+    def _status(self, inode: int) -> os.stat_result:
+        node = self._disk.nodes[inode]
+        is_folder = isinstance(node, Folder)
+        kind = stat.S_IFDIR if is_folder else stat.S_IFREG
+        size = 4096 if isinstance(node, Folder) else len(node.data)
+        links = 2 if is_folder else self._disk.links(inode)
+        user = self.geteuid()
+        return os.stat_result((kind | node.mode, inode, _DEVICE, links, user, user, size, 0, 0, 0))
