@@ -15,7 +15,7 @@ from fault_injection.calls import Call
 from fault_injection.disk import Tree
 from fault_injection.state_id import LevelName, StateId
 from fault_injection.workload import Oracle, Recovered, Workload
-from fault_injection.world import Told
+from fault_injection.world import Mark, Told
 
 Budget = Literal["ci", "exhaustive"]
 
@@ -97,6 +97,8 @@ class Case:
         fates: Of a call, by its number, what became of what it changed: ``persisted``, ``LOST``,
             or ``torn: …``; calls that changed nothing are not in it.
         must_stop: Whether it must be refused, not recovered (L5).
+        marks: When the world learnt what, counted in ``calls``; without them an explanation says
+            it at the end alone.
     """
 
     id: StateId
@@ -107,6 +109,7 @@ class Case:
     calls: list[Call]
     fates: Mapping[int, str]
     must_stop: bool = False
+    marks: tuple[Mark, ...] = ()
 
 
 class NotRunError(Exception):
