@@ -29,6 +29,7 @@ class Call:
         what: The names, sizes and flags it is about, for people.
         path: Of the file it is about, without a leading slash; of a rename or link the new one.
         inode: Of the file it is about, 0 if there is none.
+        fd: The descriptor it is about, of an open the one it gave; -1: none.
         creates: Whether it is an open that may create.
         operations: What it changed.
         error: Number of the error that it reported, 0: none.
@@ -41,6 +42,7 @@ class Call:
     what: str
     path: str = ""
     inode: int = 0
+    fd: int = -1
     creates: bool = False
     operations: list[Operation] = field(default_factory=list)
     error: int = 0

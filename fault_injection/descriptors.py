@@ -5,20 +5,49 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from fault_injection.disk import Disk, File, Folder
 from fault_injection.operations import ROOT
 
+_NAME_BYTES: Final = 255
+"""Longer names are refused, as by the file systems in use."""
+
 
 @dataclass(slots=True, eq=False)
 class Description:
-    """An open file description."""
+    """An open file description.
+
+    Attributes:
+        inode: What it leads to, whatever becomes of the name.
+        path: The name that it was opened by, for people.
+        offset: Where the next read or writev begins.
+        reads: Whether it may be read.
+        writes: Whether it may be written.
+    """
 
     inode: int
     path: str
     offset: int = 0
+    reads: bool = True
     writes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A name that a call was given, and where it is looked up.
+
+    Attributes:
+        start: Inode of the directory that it is looked up from.
+        name: As given, without a leading slash.
+        path: From the root of the disk, for people.
+        problem: Why it cannot be looked up, an error's number; 0: it can.
+    """
+
+    start: int
+    name: str
+    path: str
+    problem: int = 0
 
 
 class Locks:
@@ -58,31 +87,50 @@ class Descriptors:
         self.opened[fd] = held
         return fd
 
-    def full(self, path: str, dir_fd: int | None) -> str:
-        """``path`` from the root of the disk, without a leading slash."""
+    def place(self, path: str, dir_fd: int | None) -> Place:
+        """What ``path`` means from the directory that ``dir_fd`` leads to."""
         if path.startswith("/") or dir_fd is None:
-            return os.path.normpath(path).strip("/").removeprefix(".")
+            full = os.path.normpath(f"/{path}").strip("/")
+            return Place(ROOT, full, full)
         held = self.opened.get(dir_fd)
-        prefix = held.path if held else "?"
-        return os.path.normpath(f"{prefix}/{path}").strip("/").removeprefix("./")
+        if held is None:
+            return Place(ROOT, path, path, errno.EBADF)
+        return Place(held.inode, path, os.path.normpath(f"/{held.path}/{path}").strip("/"))
 
-    def find(self, full: str) -> int:
-        inode = ROOT
-        for name in filter(None, full.split("/")):
-            node = self._disk.nodes[inode]
-            if not isinstance(node, Folder):
-                refuse(errno.ENOTDIR)
-            if name not in node.entries:
-                refuse(errno.ENOENT)
-            inode = node.entries[name]
+    def find(self, place: Place) -> int:
+        """The inode that a name leads to."""
+        if place.problem:
+            refuse(place.problem)
+        return self._walk(place.start, place.name)
+
+    def parent(self, place: Place) -> tuple[int, str]:
+        """The directory that a name is, or would be, in; and the name there."""
+        if place.problem:
+            refuse(place.problem)
+        above, _, name = place.name.rpartition("/")
+        inode = self._walk(place.start, above)
+        self._entries(inode)
+        if len(os.fsencode(name)) > _NAME_BYTES:
+            refuse(errno.ENAMETOOLONG)
+        return inode, name
+
+    def _walk(self, inode: int, path: str) -> int:
+        for name in path.split("/"):
+            if not name:
+                continue
+            entries = self._entries(inode)
+            if name == ".":
+                continue
+            if name not in entries:
+                refuse(errno.ENAMETOOLONG if len(os.fsencode(name)) > _NAME_BYTES else errno.ENOENT)
+            inode = entries[name]
         return inode
 
-    def parent(self, full: str) -> tuple[int, str]:
-        parent, _, name = full.rpartition("/")
-        folder = self.find(parent)
-        if not isinstance(self._disk.nodes[folder], Folder):
+    def _entries(self, inode: int) -> dict[str, int]:
+        node = self._disk.nodes[inode]
+        if not isinstance(node, Folder):
             refuse(errno.ENOTDIR)
-        return folder, name
+        return node.entries
 
     def held(self, fd: int) -> Description:
         held = self.opened.get(fd)

@@ -16,7 +16,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from fault_injection.calls import (
     SYNCS,
@@ -30,7 +30,7 @@ from fault_injection.calls import (
     Killed,
     Short,
 )
-from fault_injection.descriptors import Description, Descriptors, Locks, refuse, shown
+from fault_injection.descriptors import Description, Descriptors, Locks, Place, refuse, shown
 from fault_injection.disk import Disk, File, Folder
 from fault_injection.operations import (
     Entry,
@@ -85,12 +85,12 @@ class Process:
         """System call openat."""
         creates = bool(flags & os.O_CREAT)
         what = f"{path}{' O_CREAT' if creates else ''}{' O_EXCL' if flags & os.O_EXCL else ''}"
-        full = self._fds.full(path, dir_fd)
+        place = self._fds.place(path, dir_fd)
 
         def perform(call: Call) -> int:
-            return self._opened(call, full, flags, mode)
+            return self._opened(call, place, flags, mode)
 
-        return self._call("open", what, perform, path=full, creates=creates)
+        return self._call("open", what, perform, path=place.path, creates=creates)
 
     def close(self, fd: int) -> None:
         """System call close."""
@@ -102,14 +102,14 @@ class Process:
             call.inode = held.inode
             self._locks.give_back(held)
 
-        self._call("close", shown(held), perform, path=held.path if held else "", held=held)
+        self._call("close", shown(held), perform, fd=fd, held=held)
 
     def read(self, fd: int, size_bytes: int) -> bytes:
         """System call read."""
 
         def perform(call: Call) -> bytes:
             held = self._fds.held(fd)
-            data = bytes(self._fds.file(held).data[held.offset : held.offset + size_bytes])
+            data = self._read(held, size_bytes, held.offset)
             held.offset += len(data)
             return data
 
@@ -119,7 +119,9 @@ class Process:
         """System call pread."""
 
         def perform(call: Call) -> bytes:
-            return bytes(self._fds.file(self._fds.held(fd)).data[offset : offset + size_bytes])
+            if offset < 0:
+                refuse(errno.EINVAL)
+            return self._read(self._fds.held(fd), size_bytes, offset)
 
         what = f"{self._fds.name(fd)} {size_bytes} bytes at {offset}"
         return self._call("pread", what, perform, fd=fd)
@@ -164,8 +166,13 @@ class Process:
 
     def stat(self, path: str, *, dir_fd: int | None = None) -> os.stat_result:
         """System call fstatat."""
-        full = self._fds.full(path, dir_fd)
-        return self._call("stat", path, lambda call: self._status(self._fds.find(full)), path=full)
+        place = self._fds.place(path, dir_fd)
+
+        def perform(call: Call) -> os.stat_result:
+            call.inode = self._fds.find(place)
+            return self._status(call.inode)
+
+        return self._call("stat", path, perform, path=place.path)
 
     def fchmod(self, fd: int, mode: int) -> None:
         """System call fchmod."""
@@ -180,7 +187,7 @@ class Process:
 
         def perform(call: Call) -> None:
             held = self._fds.held(fd)
-            if not held.writes:
+            if not held.writes or size_bytes < 0:
                 refuse(errno.EINVAL)
             self._apply(call, Truncate(held.inode, size_bytes))
 
@@ -188,7 +195,7 @@ class Process:
 
     def link(self, source: str, target: str, *, source_fd: int, target_fd: int) -> None:
         """System call linkat."""
-        old, new = self._fds.full(source, source_fd), self._fds.full(target, target_fd)
+        old, new = self._fds.place(source, source_fd), self._fds.place(target, target_fd)
 
         def perform(call: Call) -> None:
             call.inode = self._fds.find(old)
@@ -199,11 +206,11 @@ class Process:
                 refuse(errno.EPERM)
             self._apply(call, Entry(folder, name, call.inode))
 
-        self._call("link", f"{source} to {target}", perform, path=new)
+        self._call("link", f"{source} to {target}", perform, path=new.path)
 
     def rename(self, source: str, target: str, *, source_fd: int, target_fd: int) -> None:
         """System call renameat."""
-        old, new = self._fds.full(source, source_fd), self._fds.full(target, target_fd)
+        old, new = self._fds.place(source, source_fd), self._fds.place(target, target_fd)
 
         def perform(call: Call) -> None:
             call.inode = self._fds.find(old)
@@ -212,37 +219,36 @@ class Process:
             there = self._disk.folder(to_folder).entries.get(to_name)
             if there == call.inode:
                 return
-            if there is not None and isinstance(self._disk.nodes[there], Folder):
-                refuse(errno.EISDIR)
+            self._refuse_replacing(call.inode, there)
             self._apply(call, Rename(from_folder, from_name, to_folder, to_name, call.inode))
 
-        self._call("rename", f"{source} to {target}", perform, path=new)
+        self._call("rename", f"{source} to {target}", perform, path=new.path)
 
     def unlink(self, name: str, *, dir_fd: int) -> None:
         """System call unlinkat."""
-        full = self._fds.full(name, dir_fd)
+        place = self._fds.place(name, dir_fd)
 
         def perform(call: Call) -> None:
-            call.inode = self._fds.find(full)
+            call.inode = self._fds.find(place)
             if isinstance(self._disk.nodes[call.inode], Folder):
                 refuse(errno.EISDIR)
-            self._apply(call, Removal(*self._fds.parent(full)))
+            self._apply(call, Removal(*self._fds.parent(place)))
 
-        self._call("unlink", name, perform, path=full)
+        self._call("unlink", name, perform, path=place.path)
 
     def mkdir(self, name: str, *, mode: int = 0o700, dir_fd: int) -> None:
         """System call mkdirat."""
-        full = self._fds.full(name, dir_fd)
+        place = self._fds.place(name, dir_fd)
 
         def perform(call: Call) -> None:
-            folder, last = self._fds.parent(full)
+            folder, last = self._fds.parent(place)
             if last in self._disk.folder(folder).entries:
                 refuse(errno.EEXIST)
             call.inode = self._disk.number()
             self._apply(call, Make(call.inode, is_directory=True, mode=mode))
             self._apply(call, Entry(folder, last, call.inode))
 
-        self._call("mkdir", name, perform, path=full, creates=True)
+        self._call("mkdir", name, perform, path=place.path, creates=True)
 
     def listdir(self, fd: int) -> Iterator[tuple[str, int]]:
         """System call getdents."""
@@ -312,8 +318,8 @@ class Process:
             raise Killed(f"{name} after death")
         held = held or (self._fds.opened.get(fd) if fd is not None else None)
         call = Call(len(self._calls), self._number, name, what, path, creates=creates)
-        if held is not None:
-            call.path, call.inode = held.path, held.inode
+        if held is not None and fd is not None:
+            call.path, call.inode, call.fd = held.path, held.inode, fd
         injection = self.hook(call) if self.hook is not None else None
         self._calls.append(call)
         try:
@@ -329,16 +335,9 @@ class Process:
     ) -> _T:
         match injection:
             case Fail(number):
-                call.injected = f"fails: {errno.errorcode[number]}"
-                if call.name in SYNCS and call.inode:
-                    call.operations.append(SyncFailed(call.inode))
-                if call.name == "close":
-                    perform(call)  # the descriptor is gone, whatever close says
-                refuse(number)
+                self._fail(call, perform, number)
             case FailAfter(number):
-                call.injected = f"takes effect, reports {errno.errorcode[number]}"
-                perform(call)
-                refuse(number)
+                self._fail_after(call, perform, number)
             case Short():
                 call.injected = f"{max(1, size_bytes // 2)} of {size_bytes} bytes"
                 return perform(call, max(1, size_bytes // 2))
@@ -354,17 +353,32 @@ class Process:
         self.kill()
         raise Killed(f"{call.injected}: {call.name} {call.what}")
 
+    def _fail(self, call: Call, perform: Callable[..., object], number: int) -> NoReturn:
+        call.injected = f"fails: {errno.errorcode[number]}"
+        if call.name in SYNCS and call.inode:
+            call.operations.append(SyncFailed(call.inode))
+        if call.name == "close":
+            perform(call)  # the descriptor is gone, whatever close says
+        refuse(number)
+
+    def _fail_after(self, call: Call, perform: Callable[..., object], number: int) -> NoReturn:
+        call.injected = f"takes effect, reports {errno.errorcode[number]}"
+        perform(call)
+        if call.name == "open":
+            self._fds.opened.pop(call.fd)  # the kernel gives no descriptor with an error
+        refuse(number)
+
     def _apply(self, call: Call, operation: Operation) -> None:
         self._disk.apply(operation)
         call.operations.append(operation)
 
-    def _opened(self, call: Call, full: str, flags: int, mode: int) -> int:
+    def _opened(self, call: Call, place: Place, flags: int, mode: int) -> int:
         try:
-            inode = self._fds.find(full)
+            inode = self._fds.find(place)
         except FileNotFoundError:
             if not call.creates:
                 raise
-            folder, name = self._fds.parent(full)
+            folder, name = self._fds.parent(place)
             inode = self._disk.number()
             self._apply(call, Make(inode, is_directory=False, mode=mode))
             self._apply(call, Entry(folder, name, inode))
@@ -373,18 +387,40 @@ class Process:
                 refuse(errno.EEXIST)
         writes = bool(flags & (os.O_WRONLY | os.O_RDWR))
         node = self._disk.nodes[inode]
-        if isinstance(node, Folder) and writes:
+        if isinstance(node, Folder) and (writes or flags & os.O_CREAT):
             refuse(errno.EISDIR)
         if isinstance(node, File) and flags & os.O_DIRECTORY:
             refuse(errno.ENOTDIR)
         call.inode = inode
-        return self._fds.add(Description(inode, full, writes=writes))
+        held = Description(inode, place.path, reads=not flags & os.O_WRONLY, writes=writes)
+        call.fd = self._fds.add(held)
+        return call.fd
+
+    def _read(self, held: Description, size_bytes: int, offset: int) -> bytes:
+        if not held.reads:
+            refuse(errno.EBADF)
+        return bytes(self._fds.file(held).data[offset : offset + size_bytes])
 
     def _write(self, call: Call, held: Description, data: bytes, offset: int) -> None:
+        if offset < 0:
+            refuse(errno.EINVAL)
         if not held.writes:
             refuse(errno.EBADF)
         self._fds.file(held)
-        self._apply(call, Write(held.inode, offset, data))
+        if data:  # a write of nothing does not make a file longer
+            self._apply(call, Write(held.inode, offset, data))
+
+    def _refuse_replacing(self, inode: int, there: int | None) -> None:
+        """What renameat says where the target is of another kind, or holds names."""
+        if there is None:
+            return
+        moved, target = self._disk.nodes[inode], self._disk.nodes[there]
+        if isinstance(target, Folder) and not isinstance(moved, Folder):
+            refuse(errno.EISDIR)
+        if isinstance(moved, Folder) and not isinstance(target, Folder):
+            refuse(errno.ENOTDIR)
+        if isinstance(target, Folder) and target.entries:
+            refuse(errno.ENOTEMPTY)
 
     def _sync(self, call: Call, fd: int) -> None:
         self._apply(call, Sync(self._fds.held(fd).inode))
