@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from fault_injection.workload import Workload
-from fault_injection.workloads import checkpoints
+from fault_injection.workloads import checkpoints, sessions
 
-WORKLOADS: Final[tuple[Workload, ...]] = (*checkpoints.WORKLOADS,)
+WORKLOADS: Final[tuple[Workload, ...]] = (*checkpoints.WORKLOADS, *sessions.WORKLOADS)
 
 
 def find(name: str) -> Workload | None:

@@ -1,0 +1,255 @@
+"""The judge of a session with a log: what a stranger reads of it, and what must be true of that.
+
+The log is read twice: by the reader under test, and line by line from the files, chained back by
+``prev`` from the end that the reader names, so that the reader decides on nothing but that end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fault_injection.machine import Machine
+from fault_injection.workload import Oracle, Violation
+from fault_injection.workloads import shelf
+from fault_injection.workloads.systems import contents
+from fault_injection.world import Told
+from lastgood.errors import NotStoredError
+from lastgood.formats import names
+from lastgood.formats.names import Kind
+from lastgood.inspection import inspect
+from lastgood.reading import Reading
+from lastgood.report import Report
+
+_LINE: Final = re.compile(rb"[^\0\n]+")
+_KEPT: Final = ("current", "previous", "milestone", "published")
+_ASIDE: Final = ("archive/fenced-", "archive/damaged-")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A stored checkpoint, as it was read.
+
+    Attributes:
+        schema: Of its state.
+        state: The state.
+        known: Side effects that it knows.
+    """
+
+    schema: int
+    state: Any
+    known: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a stranger reads; nothing of it is changed.
+
+    Attributes:
+        report: What ``verify`` says; None where no directory is.
+        events: The log's events, chained back from its end: sequence, type, data.
+        checkpoints: Those that verify and lineage names, by sequence.
+        files: Every file of the session's directory, by name.
+    """
+
+    report: Report | None
+    events: tuple[Mapping[str, Any], ...]
+    checkpoints: Mapping[int, Kept]
+    files: Mapping[str, bytes]
+
+    def items(self, *, until: int | None = None) -> list[str]:
+        """The items that the log puts, up to event ``until``."""
+        return [
+            event["data"]["item"]
+            for event in self.events
+            if event["type"] == shelf.PUT and (until is None or event["seq"] <= until)
+        ]
+
+
+def look(machine: Machine) -> Stored:
+    """Read all that lies there, as a stranger.
+
+    Raises:
+        Violation: O8: the end of the log does not chain back to its beginning.
+        LastgoodError: The store itself cannot be believed.
+    """
+    files = contents(machine, f"{machine.root}/{shelf.DIRECTORY}")
+    with shelf.store(machine) as held:
+        place = held.place
+        scope = place.scope(shelf.SESSION, schemas=None)
+        try:
+            storage = place.root.session(scope.directory, access="read")
+        except NotStoredError:
+            return Stored(None, (), {}, {})
+        with closing(storage):
+            report = inspect(scope, storage, clock=machine.clock)
+            reading = Reading(scope, storage)
+            for row in report.rows:
+                if row.role in _KEPT:
+                    reading.checkpoint(row.sequence)
+    kept = {
+        sequence: Kept(version, body.checkpoint.state, body.checkpoint.known)
+        for sequence, body in reading.bodies.items()
+        if (version := body.checkpoint.schema_version)
+    }
+    return Stored(report, _chained(report, files), kept, files)
+
+
+def _chained(report: Report, files: Mapping[str, bytes]) -> tuple[Mapping[str, Any], ...]:
+    """The events from the first that is kept to the end that the report names."""
+    if report.log is None:
+        return ()
+    lines: dict[str, Mapping[str, Any]] = {}
+    for name, data in files.items():
+        if name.startswith("events-"):
+            for text in _LINE.findall(data):
+                with suppress(ValueError, KeyError, TypeError):  # a torn line, or a part of one
+                    line = json.loads(text)
+                    lines[line["mac"]] = line["e"]
+    head, behind = report.log.end.head, []
+    for sequence in range(report.log.end.count, report.log.first - 1, -1):
+        event = lines.get(head)
+        if event is None or event["seq"] != sequence:
+            raise Violation(
+                "O8", expected=f"event {sequence} with MAC {head[:12]}", got=f"{event}"[:200]
+            )
+        behind.append(event)
+        head = event["prev"]
+    return tuple(reversed(behind))
+
+
+# --- judgements ---------------------------------------------------------------------------
+
+
+def judge_items(items: Sequence[str], told: Told, *, oracle: Oracle) -> None:
+    """O1 or O8, O2: all that was acknowledged, nothing that was not asked for, in order."""
+    appends = told.of(shelf.APPEND)
+    if missing := appends.missing(items):
+        raise Violation(oracle, expected=f"{missing} among the items", got=f"{list(items)}")
+    if unasked := appends.unasked(items):
+        raise Violation("O2", expected=f"no {unasked} in {appends.names()}", got=f"{list(items)}")
+    if wrong := shelf.half(items, appends.names("acknowledged", "open")):
+        raise Violation("O8", expected=f"what came before {wrong}, too", got=f"{list(items)}")
+
+
+def judge_stored(stored: Stored, told: Told) -> None:
+    """O1, O2, O3, O6, O7, O8, of what a stranger reads."""
+    report = stored.report
+    if report is None:
+        judge_items([], told, oracle="O8")
+        judge_current(None, told)
+        return
+    previous = [row for row in report.rows if row.role == "previous" and not row.is_verified]
+    if previous:
+        raise Violation("O6", expected="a previous generation", got=f"{previous[0].problem}")
+    if report.selection is None or (report.log is None and report.error is not None):
+        raise Violation("O1", expected="a session that opens", got=f"{report.error}")
+    judge_items(stored.items(), told, oracle="O8")
+    if report.error is not None:
+        raise Violation("O7", expected="records that verify", got=f"{report.error}")
+    kept = {entry.sequence for entry in report.selection.kept()}
+    if len(told.of(shelf.SAVE).names("acknowledged")) > 1 and len(kept) < 2:
+        raise Violation("O6", expected="two generations", got=f"{sorted(kept)}")
+    _judge_checkpoints(stored, kept, told)
+    current = report.selection.current
+    judge_current(None if current is None else stored.items(until=current.sequence), told)
+
+
+def _judge_checkpoints(stored: Stored, kept: set[int], told: Told) -> None:
+    """O3, O6: each generation is there, and holds the very state that a replay gives."""
+    saves = told.of(shelf.SAVE)
+    most = {shelf.fingerprint(name) for name in saves.names()}
+    for sequence in sorted(kept):
+        if sequence not in stored.checkpoints:
+            raise Violation("O6", expected=f"checkpoint {sequence}", got="none that verifies")
+        held = stored.checkpoints[sequence]
+        at = [
+            event["seq"]
+            for event in stored.events
+            if event["type"] == shelf.PUT and event["seq"] <= sequence
+        ]
+        wanted = shelf.state_of(stored.items(until=sequence), at, schema=held.schema)
+        if held.state != wanted:
+            raise Violation(
+                "O3", expected=f"checkpoint {sequence} with {wanted}", got=f"{held.state}"
+            )
+        if not held.known <= most:
+            raise Violation("O2", expected=f"side effects of {saves.names()}", got="others")
+
+
+def judge_current(items: Sequence[str] | None, told: Told) -> None:
+    """O1, O2: the checkpoint that a load begins from is the last that was acknowledged, or newer.
+
+    Args:
+        items: What it holds; None: there is no checkpoint.
+        told: What the world knew.
+    """
+    name = shelf.named(items) if items else None
+    saves = told.of(shelf.SAVE)
+    allowed = saves.may_be_newest()
+    if name not in allowed:
+        old = name is None or name in saves.names("acknowledged")
+        raise Violation("O1" if old else "O2", expected=f"one of {allowed}", got=f"{name}")
+
+
+def judge_known(known: Sequence[str], told: Told) -> None:
+    """O1, O2: the side effects of every acknowledged save are known, and no others."""
+    saves = told.of(shelf.SAVE)
+    lost = [s for s in saves.names("acknowledged") if shelf.fingerprint(s) not in known]
+    if lost:
+        raise Violation("O1", expected=f"the side effects of {lost}", got="they are unknown")
+    if not set(known) <= {shelf.fingerprint(name) for name in saves.names()}:
+        raise Violation("O2", expected=f"side effects of {saves.names()}", got="others")
+
+
+def judge_end(stored: Stored, before: Stored, items: Sequence[str]) -> None:
+    """O9: after a recovery and two more saves nothing of the crash is left but what is kept."""
+    report = stored.report
+    if report is None or report.verdict != "good" or report.findings:
+        raise Violation("O9", expected="a good session", got=f"{report and report.findings}")
+    if stored.items() != list(items):
+        raise Violation("O9", expected=f"{list(items)}", got=f"{stored.items()}")
+    kinds = [parsed.kind for parsed in map(names.parse, stored.files) if parsed is not None]
+    left = [name for name in report.leftovers if not name.startswith(_ASIDE)]
+    left += [name for name in stored.files if names.is_temporary(name)]
+    if left or kinds.count(Kind.CHECKPOINT) > 2 or kinds.count(Kind.MANIFEST) > 2:
+        raise Violation("O9", expected="no leftovers", got=f"{left or sorted(stored.files)}")
+    if report.log is None or report.log.torn is not None:
+        raise Violation("O9", expected="nothing torn at the end", got=f"{report.log}")
+    if _unbelieved(stored) > _unbelieved(before) + (_is_torn(before)):
+        raise Violation(
+            "O9", expected="no more segments that nobody believes", got=f"{report.notices}"
+        )
+
+
+def _unbelieved(stored: Stored) -> int:
+    log = stored.report.log if stored.report else None
+    return 0 if log is None else len(log.skipped) + len(log.stray)
+
+
+def _is_torn(stored: Stored) -> bool:
+    log = stored.report.log if stored.report else None
+    return log is not None and log.torn is not None
+
+
+def rule_of(stored: Stored) -> str:
+    """O11: which rules rescue what lies there."""
+    report = stored.report
+    if report is None or report.selection is None or report.log is None:
+        return "new session"
+    selection, log = report.selection, report.log
+    rules = {
+        "rolled forward": selection.rolled_forward,
+        "number linked": selection.number_missing,
+        "pointer moved up": selection.pointer_behind > 0,
+        "torn tail": log.torn is not None,
+        "segment skipped": bool(log.skipped),
+        "stray segment": bool(log.stray),
+        "trimming finished": any(name.startswith("events-") for name in report.leftovers),
+        "nothing yet": selection.current is None,
+    }
+    return ", ".join(rule for rule, holds in rules.items() if holds) or "newest revision"
