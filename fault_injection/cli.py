@@ -1,0 +1,278 @@
+"""The command: words in, a report and an exit code out, never a traceback.
+
+Exit codes: 0 everything was recovered; 1 the words cannot be understood; 2 a promise is broken,
+or a planted bug survived; 3 something that was asked for was not run; 4 a workload cannot be
+tested; 130 interrupted, by Ctrl-C or SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+from fault_injection import explain, report, table
+from fault_injection.levels import Case, Level, NotRunError, Plan
+from fault_injection.levels.registry import NOT_BUILT, WHAT, Build, Registry, built
+from fault_injection.runner import Job, Result, run, told
+from fault_injection.state_id import LEVELS, BadStateIdError, StateId
+from fault_injection.workload import BadWorkloadError, Violation, Workload
+from lastgood.errors import printable
+
+EXIT_USAGE: Final = 1
+EXIT_VIOLATIONS: Final = report.EXIT_CODES["violations"]
+EXIT_INCOMPLETE: Final = report.EXIT_CODES["incomplete"]
+EXIT_BAD_WORKLOAD: Final = report.EXIT_CODES["bad workload"]
+EXIT_INTERRUPTED: Final = 130
+_MOST_WORKERS: Final = 256
+_MOST_SEED: Final = 2**63 - 1
+
+
+class UsageError(Exception):
+    """The words cannot be understood; the message is one line."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; {self.prog} --help says more")
+
+
+def main(argv: Sequence[str] | None = None, *, build: Build = built) -> int:
+    """Run one command and return its exit code.
+
+    Args:
+        argv: The words after the program's name; None: those of the process.
+        build: Says what there is to run.
+    """
+    words = sys.argv[1:] if argv is None else list(argv)
+    try:
+        with _interruptible():
+            return _commanded(words, build)
+    except KeyboardInterrupt:
+        return _end("interrupted", EXIT_INTERRUPTED)
+    except (UsageError, BadStateIdError) as error:
+        return _end(str(error), EXIT_USAGE)
+    except NotRunError as error:
+        return _end(f"not run: {error}", EXIT_INCOMPLETE)
+    except BadWorkloadError as error:
+        return _end(f"the workload cannot be tested: {error}", EXIT_BAD_WORKLOAD)
+    except SystemExit as leave:  # --help
+        return leave.code if isinstance(leave.code, int) else 0
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes into it at its end
+        return EXIT_INCOMPLETE
+    except Exception as error:
+        if os.environ.get("LASTGOOD_DEBUG") == "1":
+            raise
+        return _end(f"unexpected: {told(error)}; LASTGOOD_DEBUG=1 shows more", EXIT_INCOMPLETE)
+
+
+def _commanded(words: list[str], build: Build) -> int:
+    parser = _parser()
+    given = parser.parse_args(words)
+    commands: dict[str, Callable[[argparse.Namespace, Registry], int]] = {
+        "run": _run,
+        "replay": _replay,
+        "explain": _explain,
+        "list": _list,
+    }
+    code = commands[given.command](given, build())
+    sys.stdout.flush()
+    return code
+
+
+def _end(message: str, code: int) -> int:
+    print(f"fault_injection: {printable(message, limit_chars=1000)}", file=sys.stderr)
+    return code
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does: what it started and what it made is cleaned up."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# --- words ----------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog=report.PROGRAM, description="Crash and fault tests.", allow_abbrev=False)
+    verbs = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    runs = verbs.add_parser("run", help="try the levels with the workloads", allow_abbrev=False)
+    runs.add_argument("--level", action="append", choices=sorted(WHAT), help="again for more")
+    runs.add_argument("--workload", action="append", metavar="NAME", help="again for more")
+    _add_plan(runs)
+    runs.add_argument("--variants", action="store_true", help="a row for every variant")
+    runs.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
+    runs.add_argument("--fail-fast", action="store_true", help="stop at the first violation")
+    for verb, text in (
+        ("replay", "judge one state again"),
+        ("explain", "show one state, and what led to it"),
+    ):
+        verbs.add_parser(verb, help=text, allow_abbrev=False).add_argument("id", metavar="STATE-ID")
+    verbs.add_parser("list", help="say what there is to run", allow_abbrev=False)
+    return parser
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--budget", choices=("ci", "exhaustive"), default="ci")
+    parser.add_argument("--seed", type=_number(0, _MOST_SEED), default=0, metavar="N")
+    parser.add_argument("--workers", type=_number(1, _MOST_WORKERS), default=_cores(), metavar="N")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
+
+
+def _cores() -> int:
+    return min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
+
+
+def _number(least: int, most: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or len(text) > 20:
+            raise argparse.ArgumentTypeError(f"not a number: {text[:40]!r}")
+        if not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"not from {least} to {most}: {text}")
+        return int(text)
+
+    return number
+
+
+# --- run ------------------------------------------------------------------------------------
+
+
+def _run(given: argparse.Namespace, registry: Registry) -> int:
+    asked = tuple(dict.fromkeys(given.level or LEVELS))
+    workloads = _workloads(given.workload, registry)
+    _check_writable(given.json, given.junit)
+    levels = [level for level in registry.levels if level.name in asked]
+    for name in asked:
+        if registry.level(name) is None:
+            print(f"{name} is not built: {NOT_BUILT.get(name, 'not in this version')}", flush=True)
+    jobs = [Job(level, workload) for level in levels for workload in workloads]
+    plan = Plan(budget=given.budget, seed=given.seed, stop_at_first=given.fail_fast)
+    results = run(
+        jobs, plan, workers=given.workers, fail_fast=given.fail_fast, say=_progress(len(jobs))
+    )
+    found = report.Report(
+        results=tuple(results),
+        plan=plan,
+        asked=asked,
+        command=_again(given),
+        require_all=os.environ.get("LASTGOOD_REQUIRE_ALL") == "1",
+    )
+    if given.json:
+        _write(given.json, json.dumps(report.as_document(found), indent=1) + "\n")
+    if given.junit:
+        _write(given.junit, report.as_junit(found))
+    print(table.as_text(found, variants=given.variants), end="")
+    return report.EXIT_CODES[found.outcome]
+
+
+def _workloads(names: list[str] | None, registry: Registry) -> list[Workload]:
+    if names is None:
+        return list(registry.workloads)
+    found = []
+    for name in dict.fromkeys(names):
+        workload = registry.workload(name)
+        if workload is None:
+            known = ", ".join(workload.name for workload in registry.workloads)
+            raise UsageError(f"there is no workload {name[:80]!r}; there are {known}")
+        found.append(workload)
+    return found
+
+
+def _again(given: argparse.Namespace) -> str:
+    words = [*report.PROGRAM.split(), "run"]
+    for level in given.level or ():
+        words += ["--level", level]
+    for workload in given.workload or ():
+        words += ["--workload", workload]
+    words += ["--budget", given.budget, "--seed", str(given.seed)]
+    if given.fail_fast:
+        words.append("--fail-fast")
+    return shlex.join(words)
+
+
+def _progress(jobs: int) -> Callable[[Result], None]:
+    done = 0
+
+    def say(result: Result) -> None:
+        nonlocal done
+        done += 1
+        states = sum(tally.distinct for tally in result.tallies)
+        told_ = f"{states:,} states, {result.violations} violations, {result.seconds:.1f} s"
+        if result.ending != "done":
+            told_ = f"{result.ending}: {result.reason}"
+        line = f"[{done}/{jobs}] {result.level} {result.workload}: {told_}"
+        print(printable(line, limit_chars=400), file=sys.stderr, flush=True)
+
+    return say
+
+
+def _check_writable(*paths: Path | None) -> None:
+    """Refuse at once, not after all the work."""
+    for path in paths:
+        if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK)):
+            raise UsageError(f"cannot write {path}: it is a directory, or in none that can be")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+# --- one state ------------------------------------------------------------------------------
+
+
+def _case(text: str, registry: Registry) -> tuple[Level, Case]:
+    state = StateId.parse(text[:500])
+    level, workload = registry.of(state)
+    return level, level.case(workload, state)
+
+
+def _replay(given: argparse.Namespace, registry: Registry) -> int:
+    level, case = _case(given.id, registry)
+    verdict = explain.judged(level, case)
+    print(case.id, *explain.verdict_lines(verdict), sep="\n")
+    return EXIT_VIOLATIONS if isinstance(verdict, Violation) else 0
+
+
+def _explain(given: argparse.Namespace, registry: Registry) -> int:
+    level, case = _case(given.id, registry)
+    verdict = explain.judged(level, case)
+    print(explain.explain(case, verdict), end="")
+    return EXIT_VIOLATIONS if isinstance(verdict, Violation) else 0
+
+
+# --- list -----------------------------------------------------------------------------------
+
+
+def _list(given: argparse.Namespace, registry: Registry) -> int:
+    print("levels")
+    for name, what in WHAT.items():
+        absent = "" if registry.level(name) else " (not built)"
+        print(f"  {name}  {what}{absent}")
+    print("workloads")
+    for workload in registry.workloads:
+        print(f"  {workload.name:<12}  {_first_line(workload)}")
+    return 0
+
+
+def _first_line(workload: Workload) -> str:
+    return (type(workload).__doc__ or "").strip().split("\n")[0]
