@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from fault_injection.workload import Workload
-from fault_injection.workloads import checkpoints, sessions
+from fault_injection.workloads import checkpoints, migrations, sessions, writers
 
-WORKLOADS: Final[tuple[Workload, ...]] = (*checkpoints.WORKLOADS, *sessions.WORKLOADS)
+WORKLOADS: Final[tuple[Workload, ...]] = (
+    *checkpoints.WORKLOADS,
+    *sessions.WORKLOADS,
+    *migrations.WORKLOADS,
+    *writers.WORKLOADS,
+)
 
 
 def find(name: str) -> Workload | None:

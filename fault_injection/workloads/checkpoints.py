@@ -18,6 +18,7 @@ from lastgood import Checkpoint, CheckpointStore
 from lastgood.errors import DurabilityUnknownError, FencedError, LastgoodError
 from lastgood.formats import names
 from lastgood.inspection import Report
+from lastgood.storage.filesystem import FileSystem
 from lastgood.storage.posix import PosixRoot
 
 SESSION: Final = "nightly"
@@ -34,12 +35,15 @@ def checkpoint(sequence: int) -> Checkpoint:
 
 @contextmanager
 def opened(
-    machine: Machine, *, mode: Literal["write", "read"] = "write"
+    machine: Machine,
+    *,
+    mode: Literal["write", "read"] = "write",
+    system: FileSystem | None = None,
 ) -> Iterator[CheckpointStore]:
     """The store, in a process of its own."""
     root = PosixRoot(
         machine.root,
-        filesystem=machine.process(),
+        filesystem=machine.process() if system is None else system,
         clock=machine.clock,
         entropy=machine.entropy,
     )
@@ -52,9 +56,11 @@ def opened(
         root.close()
 
 
-def save(store: CheckpointStore, world: World, sequence: int) -> None:
-    """One act."""
-    world.begin(str(sequence))
+def save(
+    store: CheckpointStore, world: World, sequence: int, *, kind: Literal["save", "late"] = "save"
+) -> None:
+    """One act; ``late``: of an owner that another one fenced (F13)."""
+    world.begin(str(sequence), kind=kind)
     try:
         store.save(checkpoint(sequence))
     except _MAYBE:
@@ -105,6 +111,9 @@ class Checkpoints:
 
     def judge(self, machine: Machine, told: Told, *, depth: Literal["whole", "short"]) -> Recovered:
         """What a stranger believes is what may be; then it is owned, and work goes on."""
+        late, told = told.of("late").names("acknowledged"), told.of("save")
+        if late:
+            raise Violation("O2", expected="a fenced owner that is told so", got=f"{late} saved")
         try:
             with opened(machine, mode="read") as store:
                 found = _believed(store.load_latest(), told)

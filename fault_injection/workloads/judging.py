@@ -139,6 +139,7 @@ def judge_items(items: Sequence[str], told: Told, *, oracle: Oracle) -> None:
 def judge_stored(stored: Stored, told: Told) -> None:
     """O1, O2, O3, O6, O7, O8, of what a stranger reads."""
     report = stored.report
+    judge_late(told)
     if report is None:
         judge_items([], told, oracle="O8")
         judge_current(None, told)
@@ -152,7 +153,7 @@ def judge_stored(stored: Stored, told: Told) -> None:
     if report.error is not None:
         raise Violation("O7", expected="records that verify", got=f"{report.error}")
     kept = {entry.sequence for entry in report.selection.kept()}
-    if len(told.of(shelf.SAVE).names("acknowledged")) > 1 and len(kept) < 2:
+    if len(shelf.checkpoints(told).names("acknowledged")) > 1 and len(kept) < 2:
         raise Violation("O6", expected="two generations", got=f"{sorted(kept)}")
     _judge_checkpoints(stored, kept, told)
     current = report.selection.current
@@ -188,12 +189,20 @@ def judge_current(items: Sequence[str] | None, told: Told) -> None:
         items: What it holds; None: there is no checkpoint.
         told: What the world knew.
     """
-    name = shelf.named(items) if items else None
-    saves = told.of(shelf.SAVE)
-    allowed = saves.may_be_newest()
-    if name not in allowed:
-        old = name is None or name in saves.names("acknowledged")
-        raise Violation("O1" if old else "O2", expected=f"one of {allowed}", got=f"{name}")
+    saves = shelf.checkpoints(told)
+    allowed = [name and name.partition("-")[2] for name in saves.may_be_newest()]
+    last = items[-1] if items else None
+    if last not in allowed:
+        known = [name.partition("-")[2] for name in saves.names("acknowledged")]
+        oracle: Oracle = "O1" if last is None or last in known else "O2"
+        raise Violation(oracle, expected=f"a checkpoint at one of {allowed}", got=f"{last}")
+
+
+def judge_late(told: Told) -> None:
+    """O2: what an owner asks for after another took the session is not acknowledged (F13)."""
+    late = told.of(shelf.LATE).names("acknowledged")
+    if late:
+        raise Violation("O2", expected="a fenced owner that is told so", got=f"{late} acknowledged")
 
 
 def judge_known(known: Sequence[str], told: Told) -> None:
@@ -236,8 +245,13 @@ def _is_torn(stored: Stored) -> bool:
     return log is not None and log.torn is not None
 
 
-def rule_of(stored: Stored) -> str:
-    """O11: which rules rescue what lies there."""
+def rule_of(stored: Stored, *, migrated: bool = False) -> str:
+    """O11: which rules rescue what lies there.
+
+    Args:
+        stored: What a stranger reads.
+        migrated: Whether its state was brought to another schema.
+    """
     report = stored.report
     if report is None or report.selection is None or report.log is None:
         return "new session"
@@ -250,6 +264,7 @@ def rule_of(stored: Stored) -> str:
         "segment skipped": bool(log.skipped),
         "stray segment": bool(log.stray),
         "trimming finished": any(name.startswith("events-") for name in report.leftovers),
+        "migrated": migrated,
         "nothing yet": selection.current is None,
     }
     return ", ".join(rule for rule, holds in rules.items() if holds) or "newest revision"

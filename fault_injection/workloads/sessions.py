@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Final, Literal
 
 from fault_injection.machine import Machine
 from fault_injection.workload import Recovered, Violation
 from fault_injection.workloads import judging, shelf
 from fault_injection.workloads.judging import Stored
+from fault_injection.workloads.shelf import State
 from fault_injection.workloads.systems import Below, doomed, killed
 from fault_injection.world import Told, World
+from lastgood import Session
 from lastgood.errors import BusyError, LastgoodError, LockedError
 from lastgood.formats import names
 
@@ -54,7 +57,7 @@ class Sessions:
         try:
             stored = judging.look(place)
             judging.judge_stored(stored, told)
-            items = self._owned(place, told, stored)
+            items, rule = self._owned(place, told, stored)
             if depth == "whole":
                 self._judge_going_on(place, told, items, stored)
         except (LockedError, BusyError) as error:
@@ -63,15 +66,21 @@ class Sessions:
             raise Violation(
                 "O1", expected="a session that opens", got=f"{type(error).__name__}: {error}"
             ) from error
-        return Recovered(judging.rule_of(stored), f"items {' '.join(items) or 'none'}")
+        return Recovered(rule, f"items {' '.join(items) or 'none'}")
 
-    def _go_on(self, place: Machine, world: World) -> None:
+    @contextmanager
+    def recovered(self, place: Machine, world: World) -> Iterator[Session[State]]:
+        """The session, opened for writing, and the world told what it found."""
         with shelf.opened(place, schema=self._schema) as session:
             world.settle(shelf.found(session))
+            yield session
+
+    def _go_on(self, place: Machine, world: World) -> None:
+        with self.recovered(place, world) as session:
             shelf.append(session, world, f"more{len(world.told.acts)}")
             shelf.save(session, world)
 
-    def _owned(self, place: Machine, told: Told, stored: Stored) -> list[str]:
+    def _owned(self, place: Machine, told: Told, stored: Stored) -> tuple[list[str], str]:
         """O1, O2, O4: who opens it for writing is given what a stranger reads."""
         with shelf.opened(place, schema=self._schema) as session:
             items: list[str] = session.state["items"]
@@ -79,7 +88,8 @@ class Sessions:
             if items != stored.items():
                 raise Violation("O4", expected=f"{stored.items()}, as read", got=f"{items}")
             judging.judge_known(session.fingerprints, told)
-        return items
+            migrated = session.resumed.migrated_from is not None
+        return items, judging.rule_of(stored, migrated=migrated)
 
     def _judge_going_on(self, place: Machine, told: Told, items: list[str], before: Stored) -> None:
         """O4, O9: the second recovery gives the same, and two further saves work."""
@@ -108,7 +118,7 @@ def _same(got: list[str], wanted: list[str], what: str) -> None:
 # --- the jobs -----------------------------------------------------------------------------
 
 
-def _begun(machine: Machine, world: World) -> None:
+def begun(machine: Machine, world: World) -> None:
     """Two items, a checkpoint, one more item, closed."""
     with shelf.opened(machine) as session:
         shelf.append(session, world, "a.1", "a.2")
@@ -131,14 +141,13 @@ def _appends(machine: Machine, world: World) -> None:
         shelf.save(session, world)
         shelf.append(session, world, "e")
         shelf.save(session, world)
-        shelf.append(session, world, "f")
 
 
 def _dies(at: str, act: str) -> Work:
     """What lies there is what an owner left that died in an append, or in a save."""
 
     def before(machine: Machine, world: World) -> None:
-        _begun(machine, world)
+        begun(machine, world)
         doom, system = doomed(machine)
         with killed(doom), shelf.opened(machine, system=system) as session:
             shelf.append(session, world, "c")
@@ -161,7 +170,7 @@ def _resumes(machine: Machine, world: World) -> None:
 
 WORKLOADS: Final = (
     Sessions("new-session", before=None, work=_new),
-    Sessions("appends", before=_begun, work=_appends),
+    Sessions("appends", before=begun, work=_appends),
     Sessions("resumes", before=_dies("pwrite", "d"), work=_resumes),
     Sessions("resumes-published", before=_dies("open .manifest", shelf.SAVE), work=_resumes),
 )

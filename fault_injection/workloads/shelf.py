@@ -17,7 +17,7 @@ from typing import Any, Final
 import lastgood
 from fault_injection.machine import Machine
 from fault_injection.workloads.keys import KEYS
-from fault_injection.world import World
+from fault_injection.world import Told, World
 from lastgood import CheckpointPolicy, Session
 from lastgood.claim import Owner
 from lastgood.errors import DurabilityUnknownError, FencedError, LastgoodError
@@ -34,6 +34,9 @@ DIRECTORY: Final = names.directory(names.session_id(SESSION))
 PROGRAM: Final = Program("shelf", "1")
 APPEND: Final = "append"
 SAVE: Final = "save"
+REBUILD: Final = "rebuild"
+LATE: Final = "late"
+REPAIR: Final = "repair"
 PUT: Final = "put"
 _NEVER: Final = CheckpointPolicy(events=None, seconds=None, log_bytes=None)
 _BIG_BYTES: Final = 63_800
@@ -142,16 +145,16 @@ def append(session: Session[State], world: World, *items: str, kind: str = APPEN
         session.append_many([given(item) for item in items])
 
 
-def save(session: Session[State], world: World, *, kind: str = SAVE) -> None:
+def save(session: Session[State], world: World) -> None:
     """Save what was put, with a fingerprint."""
     name = named(session.state["items"])
-    with asked(world, name, kind=kind):
+    with asked(world, name, kind=SAVE):
         session.save(fingerprints=[fingerprint(name)])
 
 
-def named(items: Sequence[str]) -> str:
-    """The name of the save that holds ``items``."""
-    return f"save-{items[-1]}"
+def named(items: Sequence[str], *, kind: str = SAVE) -> str:
+    """The name of the act that makes a checkpoint of ``items``."""
+    return f"{kind}-{items[-1]}"
 
 
 def found(session: Session[State]) -> list[str]:
@@ -159,6 +162,11 @@ def found(session: Session[State]) -> list[str]:
     state, since = session.state, session.resumed.checkpoint
     held = [item for item, at in zip(state["items"], state["at"], strict=True) if at <= since]
     return [*state["items"], *([named(held)] if held else [])]
+
+
+def checkpoints(told: Told) -> Told:
+    """The acts that make a checkpoint."""
+    return Told(tuple(act for act in told.acts if act.kind in (SAVE, REBUILD)))
 
 
 def half(items: Sequence[str], asked_for: Sequence[str]) -> list[str]:
