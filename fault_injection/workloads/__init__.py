@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from fault_injection.workload import Workload
-from fault_injection.workloads import checkpoints, migrations, sessions, writers
+from fault_injection.workloads import checkpoints, migrations, repairs, sessions, writers
 
 WORKLOADS: Final[tuple[Workload, ...]] = (
     *checkpoints.WORKLOADS,
     *sessions.WORKLOADS,
+    *repairs.WORKLOADS,
     *migrations.WORKLOADS,
     *writers.WORKLOADS,
 )

@@ -125,6 +125,11 @@ def _chained(report: Report, files: Mapping[str, bytes]) -> tuple[Mapping[str, A
 # --- judgements ---------------------------------------------------------------------------
 
 
+def stops(stored: Stored) -> bool:
+    """Whether a reader, or anybody who opens it without a repair, is stopped."""
+    return stored.report is not None and stored.report.error is not None
+
+
 def judge_items(items: Sequence[str], told: Told, *, oracle: Oracle) -> None:
     """O1 or O8, O2: all that was acknowledged, nothing that was not asked for, in order."""
     appends = told.of(shelf.APPEND)

@@ -1,0 +1,171 @@
+"""Sessions with damage that no crash leaves, and the repairs that a person decides on.
+
+Until a repair is acknowledged the session may stop with ``DamagedError``, which is right; then
+the repair is run again, and comes to its end. From then on it recovers as any other.
+
+===================  ====================================================================
+``repairs-rebuild``  the current checkpoint is damaged; a rebuild from the log is approved,
+                     and the next opening with the program makes it
+``repairs-pointer``  the newest revision is damaged; the one before it goes on, and finds the
+                     checkpoint that the damaged one named
+===================  ====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final, Literal
+
+from fault_injection.machine import Machine
+from fault_injection.workload import Recovered, Violation
+from fault_injection.workloads import judging, shelf
+from fault_injection.workloads.sessions import Sessions, Work
+from fault_injection.workloads.shelf import State
+from fault_injection.workloads.systems import contents, overwrite
+from fault_injection.world import Told, World
+from lastgood import Session, mending
+from lastgood.errors import DamagedError, LastgoodError
+from lastgood.formats import names
+from lastgood.formats.names import Kind
+from lastgood.mending import Decision
+from lastgood.store import Store
+
+MARK: Final = b"DAMAGED"
+"""What damaged bytes are; wherever they are kept, they are found by it."""
+_DECISION: Final = Decision(actor="olga", reason="the disk of shelf 3 failed")
+_REBUILT: Final = f"{shelf.REBUILD}-c"
+
+Repair = Callable[[Store, Machine], object]
+
+
+class Repairs(Sessions):
+    """A job that repairs a damaged session and goes on with it.
+
+    Args:
+        name: One word.
+        before: Makes the session, and damages it.
+        repair: What is decided.
+        rebuilds: Whether the opening behind it makes a checkpoint.
+    """
+
+    def __init__(self, name: str, *, before: Work, repair: Repair, rebuilds: bool) -> None:
+        super().__init__(name, before=before, work=self._repairs)
+        self._repair = repair
+        self._rebuilds = rebuilds
+
+    def judge(self, machine: Machine, told: Told, *, depth: Literal["whole", "short"]) -> Recovered:
+        """As of every session, once what stops is repaired, by a person if that is owed yet."""
+        world, how = World(told), ""
+        if self._may_stop(told) and judging.stops(judging.look(machine)):
+            try:
+                how = self._repair_again(machine, world)
+            except LastgoodError as error:
+                raise Violation("O1", expected="a repair that works", got=f"{error}") from error
+        found = super().judge(machine, world.told, depth=depth)
+        if not any(MARK in data for data in _kept(machine)):
+            raise Violation("O6", expected="damaged bytes that are kept", got="they are gone")
+        return Recovered(f"{how}{found.rule}", found.shown)
+
+    def _repair_again(self, machine: Machine, world: World) -> str:
+        """Bring what was decided to its end, or decide it again."""
+        before = len(world.told.of(shelf.REPAIR).acts)
+        with self.recovered(machine, world):
+            again = len(world.told.of(shelf.REPAIR).acts) > before
+        how = "stopped, repaired again, " if again else "rebuilt as approved, "
+        if judging.stops(judging.look(machine)):
+            # The rebuilt one was claimed before the damaged one was moved: the next prune does it.
+            self._go_on(machine, world)
+            how = "rebuilt already, damaged one set aside, "
+        return how
+
+    @contextmanager
+    def recovered(self, place: Machine, world: World) -> Iterator[Session[State]]:
+        """As of every session; what stops is repaired first, if nobody was told that it is."""
+        if self._rebuilds and _REBUILT not in world.told.names():
+            world.begin(_REBUILT, kind=shelf.REBUILD)
+        with ExitStack() as stack:
+            try:
+                session = stack.enter_context(shelf.opened(place))
+            except DamagedError:
+                if world.told.of(shelf.REPAIR).names("acknowledged"):
+                    raise
+                self._decide(place, world)
+                session = stack.enter_context(shelf.opened(place))
+            made = shelf.checkpoints(world.told).names("open")
+            found = [*shelf.found(session), *world.told.of(shelf.REPAIR).names()]
+            world.settle([*found, *(_newest(place) if made else ())])
+            yield session
+
+    def _may_stop(self, told: Told) -> bool:
+        """Whether a reader may still be stopped: the repair, or what it approved, is not done."""
+        kind = shelf.REBUILD if self._rebuilds else shelf.REPAIR
+        return not told.of(kind).names("acknowledged")
+
+    def _repairs(self, machine: Machine, world: World) -> None:
+        self._decide(machine, world)
+        with self.recovered(machine, world) as session:
+            shelf.append(session, world, "d")
+            shelf.save(session, world)
+
+    def _decide(self, machine: Machine, world: World) -> None:
+        name = f"decided{len(world.told.of(shelf.REPAIR).acts)}"
+        with shelf.store(machine) as held, shelf.asked(world, name, kind=shelf.REPAIR):
+            self._repair(held, machine)
+
+
+def _newest(machine: Machine) -> list[str]:
+    """The acts that may have made the current checkpoint; an opening may have made it itself."""
+    with shelf.store(machine) as held:
+        newest = held.newest(shelf.SESSION)
+    state: Any = {"items": []} if newest is None else newest[1].state
+    items = state["items"]
+    return [shelf.named(items, kind=kind) for kind in (shelf.SAVE, shelf.REBUILD) if items]
+
+
+def _kept(machine: Machine) -> Iterator[bytes]:
+    """Everything that lies in the session's directory and its archive."""
+    for path in ("", "/archive"):
+        yield from contents(machine, f"{machine.root}/{shelf.DIRECTORY}{path}").values()
+
+
+# --- the jobs -----------------------------------------------------------------------------
+
+
+def _damages(kind: Kind) -> Work:
+    """Two checkpoints, one item more, and the newest record of a kind damaged."""
+
+    def before(machine: Machine, world: World) -> None:
+        with shelf.opened(machine) as session:
+            shelf.append(session, world, "a.1", "a.2")
+            shelf.save(session, world)
+            shelf.append(session, world, "b")
+            shelf.save(session, world)
+            shelf.append(session, world, "c")
+        folder = f"{machine.root}/{shelf.DIRECTORY}"
+        files = contents(machine, folder)
+        numbers = [(p.number, n) for n in files if (p := names.parse(n)) and p.kind is kind]
+        name = max(numbers)[1]
+        overwrite(machine, f"{folder}/{name}", MARK, offset=len(files[name]) // 2)
+
+    return before
+
+
+def _approve(held: Store, machine: Machine) -> None:
+    mending.approve_rebuild(
+        held.place, shelf.SESSION, owner=shelf.owner(machine), decision=_DECISION
+    )
+
+
+def _rebuild_pointer(held: Store, machine: Machine) -> None:
+    mending.rebuild_pointer(
+        held.place, shelf.SESSION, owner=shelf.owner(machine), decision=_DECISION
+    )
+
+
+WORKLOADS: Final = (
+    Repairs("repairs-rebuild", before=_damages(Kind.CHECKPOINT), repair=_approve, rebuilds=True),
+    Repairs(
+        "repairs-pointer", before=_damages(Kind.MANIFEST), repair=_rebuild_pointer, rebuilds=False
+    ),
+)
