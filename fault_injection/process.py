@@ -339,8 +339,9 @@ class Process:
             case FailAfter(number):
                 self._fail_after(call, perform, number)
             case Short():
-                call.injected = f"{max(1, size_bytes // 2)} of {size_bytes} bytes"
-                return perform(call, max(1, size_bytes // 2))
+                some = min(size_bytes, max(1, size_bytes // 2))
+                call.injected = f"{some} of {size_bytes} bytes"
+                return perform(call, some)
             case Die(when):
                 call.injected = f"killed {when}"
                 if when == "middle":

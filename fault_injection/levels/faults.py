@@ -1,0 +1,240 @@
+"""L1: every call of a job fails in every way, and what the job did about it is judged.
+
+Each run is struck once, in one of the ways of ``strikes``. Judged of it: how the job ended (an
+error that people can act on, no descriptor left, O10), what it left on the disk, and what becomes
+of that when a fresh process recovers and goes on. No power is lost here, and nobody is killed.
+
+The exhaustive budget strikes every call in every way. A sample strikes every call with EIO once
+and, if it changes something, with EIO although it took effect; the other ways take turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from fault_injection import strikes
+from fault_injection.calls import Call
+from fault_injection.disk import Tree
+from fault_injection.levels import Case, Counterexample, Plan, Tally
+from fault_injection.machine import MemoryMachine
+from fault_injection.recording import Recording, check_testable, prepared
+from fault_injection.state_id import BadStateIdError, LevelName, StateId
+from fault_injection.strikes import FAULTS, Ended, Fault, check_error
+from fault_injection.workload import Recovered, Violation, Workload
+from fault_injection.world import Told
+from lastgood.errors import LastgoodError
+
+_CLEAN = "clean"
+_EVERYWHERE = FAULTS[:2]
+
+
+@dataclass(slots=True)
+class _Bench:
+    """One workload, what it begins with, and what was judged already."""
+
+    workload: Workload
+    base: Tree
+    told: Told
+    clean: Recording
+    verdicts: dict[tuple[str, Told], Recovered | Violation] = field(default_factory=dict)
+
+    def run(self, fault: Fault | None, point: int) -> Ended:
+        """The job, struck at call number ``point``."""
+        hook = None if fault is None else fault.hook(point, self.clean.calls[point].name)
+        return strikes.run(
+            self.workload.run,
+            self.base,
+            self.told,
+            seed="run",
+            hook=hook,
+            usual=len(self.clean.calls),
+        )
+
+    def judge(self, ended: Ended) -> Recovered:
+        """What it left, once for each disk and each knowledge of the world."""
+        told = ended.recording.world.told
+        key = (self.key(ended), told)
+        if key not in self.verdicts:
+            try:
+                self.verdicts[key] = _judge(self.workload, ended.tree, told, self.clean)
+            except Violation as violation:
+                self.verdicts[key] = violation
+        verdict = self.verdicts[key]
+        if isinstance(verdict, Violation):
+            raise verdict
+        return verdict
+
+    def key(self, ended: Ended) -> str:
+        """Identity of what is on the disk."""
+        return ended.tree.digest(unread=self.workload.unread)
+
+
+class Faults:
+    """Level 1."""
+
+    name: LevelName = "L1"
+
+    def run(self, workload: Workload, plan: Plan) -> Iterator[Tally]:
+        """Strike the job; the first tally is of the run that nothing strikes."""
+        bench = _bench(workload)
+        yield _tally(bench, None, [len(bench.clean.calls)], plan, exhaustive=True)
+        for fault, points in _points(bench.clean.calls, plan).items():
+            all_points = [call.number for call in bench.clean.calls if fault.strikes(call)]
+            yield _tally(bench, fault, points, plan, exhaustive=points == all_points)
+
+    def case(self, workload: Workload, state: StateId) -> Case:
+        """Run the job again, struck as ``state`` says."""
+        bench = _bench(workload)
+        fault = _fault(bench, state)
+        ended = bench.run(fault, state.point)
+        calls = ended.recording.calls
+        return Case(
+            id=state,
+            workload=workload,
+            title=_title(fault, calls, state.point),
+            tree=ended.tree,
+            told=ended.recording.world.told,
+            calls=calls,
+            fates={
+                call.number: call.injected or "persisted"
+                for call in calls
+                if call.injected or call.operations
+            },
+            marks=tuple(ended.recording.world.marks),
+        )
+
+    def replay(self, case: Case) -> Recovered:
+        """Run it once more, and judge the run and what it left."""
+        bench = _bench(case.workload)
+        ended = bench.run(_fault(bench, case.id), case.id.point)
+        ended.check(unread=case.workload.unread)
+        return bench.judge(ended)
+
+
+LEVEL = Faults()
+
+
+def _bench(workload: Workload) -> _Bench:
+    clean = check_testable(workload)
+    return _Bench(workload, *prepared(workload), clean)
+
+
+def _fault(bench: _Bench, state: StateId) -> Fault | None:
+    """What ``state`` names, if the workload comes through it.
+
+    Raises:
+        BadStateIdError: It does not.
+    """
+    calls = bench.clean.calls
+    if state.variant == _CLEAN and (state.point, state.choice) == (len(calls), "end"):
+        return None
+    for fault in FAULTS:
+        if str(fault) != state.variant:
+            continue
+        if state.point < len(calls):
+            call = calls[state.point]
+            if call.name == state.choice and fault.strikes(call):
+                return fault
+    raise BadStateIdError(f"{state} does not come about: the job makes no such call any more")
+
+
+def _points(calls: Sequence[Call], plan: Plan) -> dict[Fault, list[int]]:
+    """Which calls are struck, by fault."""
+    points: dict[Fault, list[int]] = {fault: [] for fault in FAULTS}
+    rest = [fault for fault in FAULTS if fault not in _EVERYWHERE]
+    for call in calls:
+        possible = [fault for fault in rest if fault.strikes(call)]
+        chosen = [fault for fault in FAULTS if fault.strikes(call)]
+        if plan.budget == "ci":
+            chosen = [_EVERYWHERE[0]]
+            if call.changes:
+                chosen.append(_EVERYWHERE[1])
+            chosen.append(possible[(7 * call.number + plan.seed) % len(possible)])
+        for fault in chosen:
+            points[fault].append(call.number)
+    return points
+
+
+def _tally(
+    bench: _Bench, fault: Fault | None, points: Sequence[int], plan: Plan, *, exhaustive: bool
+) -> Tally:
+    began = time.perf_counter()
+    variant = _CLEAN if fault is None else str(fault)
+    tally = Tally(
+        level="L1", workload=bench.workload.name, variant=variant, exhaustive=exhaustive
+    )  # fmt: skip
+    seen: set[tuple[str, Told, str]] = set()
+    for point in points:
+        tally.points += 1
+        tally.raw += 1
+        ended = bench.run(fault, point)
+        finding = _finding(bench, ended)
+        broken = f"{finding.oracle} {finding.expected}" if isinstance(finding, Violation) else ""
+        key = (bench.key(ended), ended.recording.world.told, broken)
+        if key in seen:
+            continue
+        seen.add(key)
+        tally.distinct += 1
+        if isinstance(finding, Recovered):
+            tally.recovered += 1
+            tally.rules[finding.rule] += 1
+            continue
+        choice = "end" if fault is None else bench.clean.calls[point].name
+        tally.violations.append(
+            Counterexample(
+                StateId("L1", bench.workload.name, variant, point, choice),
+                finding.oracle,
+                finding.expected,
+                finding.got,
+            )
+        )
+        if plan.stop_at_first:
+            break
+    tally.seconds = time.perf_counter() - began
+    return tally
+
+
+def _finding(bench: _Bench, ended: Ended) -> Recovered | Violation:
+    try:
+        ended.check(unread=bench.workload.unread)
+        return bench.judge(ended)
+    except Violation as violation:
+        return violation
+
+
+def _judge(workload: Workload, tree: Tree, told: Told, clean: Recording) -> Recovered:
+    """The disk as a job left it; then a fresh process goes on with it, and that is judged again.
+
+    Raises:
+        Violation: Something that was promised does not hold.
+    """
+    try:
+        recovered = workload.judge(MemoryMachine(tree, seed="judge"), told, depth="whole")
+        ended = strikes.run(
+            workload.go_on, tree, told, seed="on", hook=None, usual=len(clean.calls)
+        )
+        if ended.recording.error is not None:
+            check_error(ended.recording.error)
+            raise Violation(
+                "O9", expected="a fresh process goes on", got=f"{ended.recording.error}"
+            )
+        ended.check(unread=workload.unread)
+        further = MemoryMachine(ended.tree, seed="further")
+        workload.judge(further, ended.recording.world.told, depth="short")
+    except Violation:
+        raise
+    except (LastgoodError, OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise Violation(
+            "error", expected="a recovery", got=f"{type(error).__name__}: {error}"[:300]
+        ) from error
+    return recovered
+
+
+def _title(fault: Fault | None, calls: Sequence[Call], point: int) -> str:
+    if fault is None:
+        return "nothing strikes"
+    lasting = {"once": "once", "ever": "and at every later one", "disk": "and all later changes"}
+    call = calls[point]
+    return f"{fault.kind} at call {point} ({call.name} {call.what}), {lasting[fault.lasting]}"
