@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from fault_injection.machine import Machine
 from fault_injection.workload import Recovered, Violation
 from fault_injection.workloads.keys import KEYS
+from fault_injection.workloads.systems import Below
 from fault_injection.world import Told, World
 from lastgood import Checkpoint, CheckpointStore
 from lastgood.errors import DurabilityUnknownError, FencedError, LastgoodError
@@ -76,7 +77,8 @@ class Checkpoints:
 
     Args:
         name: One word.
-        before: Sequences that are saved before, durably.
+        before: Sequences that are saved before, durably; without any, not even the root's parent
+            is there.
         work: What is done.
     """
 
@@ -98,11 +100,11 @@ class Checkpoints:
 
     def run(self, machine: Machine, world: World) -> None:
         """Do the job."""
-        self._work(machine, world)
+        self._work(self._at(machine), world)
 
     def go_on(self, machine: Machine, world: World) -> None:
         """Recover, and save twice."""
-        with opened(machine) as store:
+        with opened(self._at(machine)) as store:
             found = _name(store.load_latest())
             world.settle([found] if found else [])
             last = max([0, *map(int, world.told.names())])
@@ -114,11 +116,12 @@ class Checkpoints:
         late, told = told.of("late").names("acknowledged"), told.of("save")
         if late:
             raise Violation("O2", expected="a fenced owner that is told so", got=f"{late} saved")
+        place = self._at(machine)
         try:
-            with opened(machine, mode="read") as store:
+            with opened(place, mode="read") as store:
                 found = _believed(store.load_latest(), told)
                 rule = _judge_report(store.check(), told)
-            with opened(machine) as store:
+            with opened(place) as store:
                 again = _name(store.load_latest())
                 _expect("O4", found, again, "the same checkpoint to whoever opens it for writing")
             if depth == "whole":
@@ -131,13 +134,17 @@ class Checkpoints:
             ) from error
         return Recovered(rule, f"checkpoint {found or 'none'}")
 
+    def _at(self, machine: Machine) -> Machine:
+        return machine if self._before else Below(machine, "jobs/first")
+
     def _judge_going_on(self, machine: Machine, told: Told, found: str | None) -> None:
-        with opened(machine) as store:
+        place = self._at(machine)
+        with opened(place) as store:
             _expect("O4", found, _name(store.load_latest()), "the same checkpoint the second time")
         world = World(told)
         self.go_on(machine, world)
         last = world.told.newest()
-        with opened(machine, mode="read") as store:
+        with opened(place, mode="read") as store:
             _expect("O9", last, _name(store.load_latest()), "the last of two further saves")
             report = store.check()
             if report.findings or report.verdict != "good":
