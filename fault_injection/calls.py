@@ -10,10 +10,11 @@ from fault_injection.operations import Operation
 
 CallName = Literal[
     "open", "close", "read", "pread", "writev", "pwrite", "fsync", "fdatasync", "fstat", "stat",
-    "fchmod", "ftruncate", "link", "rename", "unlink", "mkdir", "listdir", "flock",
+    "fchmod", "ftruncate", "link", "rename", "unlink", "mkdir", "listdir", "flock", "write",
+    "other",
 ]  # fmt: skip
 SYNCS: Final = ("fsync", "fdatasync")
-WRITES: Final = ("writev", "pwrite")
+WRITES: Final = ("writev", "pwrite", "write")
 CHANGES: Final = (*WRITES, *SYNCS, "fchmod", "ftruncate", "link", "rename", "unlink", "mkdir")
 """Calls that change a file, a name, or what is durable; an open that creates does, too."""
 
@@ -25,7 +26,8 @@ class Call:
     Attributes:
         number: From 0, over all processes of a machine.
         process: Which process made it, from 1.
-        name: Of the method of the seam.
+        name: Of the method of the seam; ``write`` and ``other`` are calls of a traced process that
+            the seam does not have, the latter named in ``what``.
         what: The names, sizes and flags it is about, for people.
         path: Of the file it is about, without a leading slash; of a rename or link the new one.
         inode: Of the file it is about, 0 if there is none.
