@@ -1,0 +1,282 @@
+"""L2: a real process is struck at its system calls, and a fresh one recovers (F1, F5 to F9).
+
+The job runs on real files, traced; at each of its calls about a file each fault of
+``tracing.runs`` strikes once. What the world knows is what came through a pipe until its end. A
+state is a disk, as its content alone, and what was told; each one is judged once, in a process
+forked for that.
+
+A death leaves what the kernel shows, so nothing is learnt here about what is durable: that is
+L3's. A fault that is no death, a short write or an error, must leave a job that goes on or ends
+with a typed error; any other exception, a hang or a process left behind is a violation of
+``error``.
+
+In the budget ``ci`` deaths are tried at every call that changes what is visible, and at a sample
+of the others; errors at a sample, half of it calls that change something or flush it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from fault_injection.calls import Call, CallName
+from fault_injection.levels import Case, Counterexample, Plan, Tally
+from fault_injection.state_id import BadStateIdError, LevelName, StateId
+from fault_injection.tracing import driver
+from fault_injection.tracing.bench import Bench, Trial
+from fault_injection.tracing.runs import (
+    KILLS,
+    LIMIT_S,
+    OF_WRITES,
+    Fault,
+    Run,
+    Strike,
+    TracedCall,
+)
+from fault_injection.workload import Recovered, Violation, Workload
+
+_NAMES: Final[dict[str, CallName]] = {
+    "open": "open", "openat": "open", "openat2": "open", "creat": "open", "close": "close",
+    "read": "read", "readv": "read", "pread64": "pread", "write": "write", "writev": "writev",
+    "pwrite64": "pwrite", "fsync": "fsync", "fdatasync": "fdatasync", "fstat": "fstat",
+    "stat": "stat", "lstat": "stat", "newfstatat": "stat", "statx": "stat", "fchmod": "fchmod",
+    "ftruncate": "ftruncate", "link": "link", "linkat": "link", "rename": "rename",
+    "renameat": "rename", "renameat2": "rename", "unlink": "unlink", "unlinkat": "unlink",
+    "mkdir": "mkdir", "mkdirat": "mkdir", "getdents64": "listdir", "flock": "flock",
+}  # fmt: skip
+"""Of the kernel's calls those that the seam has, too."""
+_SYNCS: Final = ("fsync", "fdatasync", "sync_file_range", "syncfs")
+_CHANGES: Final = (
+    "write", "writev", "pwrite64", "pwritev", "pwritev2", "sendfile", "splice", "copy_file_range",
+    "creat", "truncate", "ftruncate", "fallocate", "link", "linkat", "symlink", "symlinkat",
+    "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir", "mkdir", "mkdirat", "mknod",
+    "mknodat", "chmod", "fchmod", "fchmodat", "fchmodat2",
+)  # fmt: skip
+"""Calls that change what every process sees."""
+_KILLS_CI: Final = (90, 6)
+_ERRORS_CI: Final = (10, 10)
+"""In the budget ``ci``: of calls that change, and of the others, so many of a kind of fault."""
+
+
+class Kill:
+    """The level.
+
+    Args:
+        limit_s: What one run, or one judgement, may take before it counts as hanging.
+    """
+
+    name: LevelName = "L2"
+
+    def __init__(self, *, limit_s: float = LIMIT_S) -> None:
+        self._limit_s = limit_s
+
+    def run(self, workload: Workload, plan: Plan) -> Iterator[Tally]:
+        """Strike the job at its calls; a tally a kind of fault.
+
+        Raises:
+            NotRunError: Nothing can be traced here.
+            BadWorkloadError: The job cannot be tested.
+        """
+        tracer = driver()
+        with Bench(workload, tracer, limit_s=self._limit_s) as bench:
+            recorded = bench.recorded().run
+            verdicts = _Verdicts(bench)
+            for fault in tracer.faults:
+                yield _tallied(bench, recorded, verdicts, fault, plan)
+
+    def case(self, workload: Workload, state: StateId) -> Case:
+        """Run the job once more into the same fault.
+
+        Raises:
+            BadStateIdError: There is no such fault, or no such call at that place.
+            NotRunError: Nothing can be traced here.
+            BadWorkloadError: The job cannot be tested.
+        """
+        tracer = driver()
+        fault = next((fault for fault in tracer.faults if fault == state.variant), None)
+        if fault is None:
+            raise BadStateIdError(
+                f"{state.variant!r} is no fault of L2 here; there are {', '.join(tracer.faults)}"
+            )
+        with Bench(workload, tracer, limit_s=self._limit_s) as bench:
+            recorded = bench.recorded().run
+            call = _named(recorded, state)
+            if call not in _struck_by(fault, recorded.calls):
+                raise BadStateIdError(f"{fault} does not strike call {state.point}, {call}")
+            trial = bench.tried(Strike(call, fault))
+        calls = [_call(call, trial.run) for call in trial.run.calls]
+        calls[call.number].injected = fault
+        return Case(
+            id=state,
+            workload=workload,
+            title=f"{_TITLES[fault]} call {call.number}: {call}",
+            tree=trial.tree,
+            told=trial.told,
+            calls=calls,
+            fates=_fates(trial.run, call, fault),
+            marks=trial.marks,
+        )
+
+    def replay(self, case: Case) -> Recovered:
+        """Strike the job again, and judge the disk of ``case``.
+
+        Raises:
+            Violation: What was promised does not hold.
+        """
+        tracer = driver()
+        with Bench(case.workload, tracer, limit_s=self._limit_s) as bench:
+            recorded = bench.recorded().run
+            fault = next(fault for fault in tracer.faults if fault == case.id.variant)
+            bench.struck(Strike(_named(recorded, case.id), fault), recorded)
+            return bench.judged(case.tree, case.told)
+
+
+LEVEL: Final = Kill()
+_TITLES: Final[dict[Fault, str]] = {
+    "kill-before": "killed before",
+    "kill-after": "killed after",
+    "kill-middle": "killed in the middle of",
+    "short-write": "a short write at",
+    "failed-after": "done, and reported as EIO:",
+    "EIO": "EIO at",
+    "ENOSPC": "ENOSPC at",
+    "EINTR": "EINTR at",
+}
+
+
+class _Verdicts:
+    """Judges each state once."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._known: dict[tuple[object, ...], Recovered | Violation] = {}
+
+    def of(self, trial: Trial) -> tuple[tuple[object, ...], Recovered | Violation]:
+        """The identity of a state, and what is thought of it."""
+        digest = trial.tree.digest(unread=self._bench.workload.unread)
+        state = (digest, trial.told)
+        if state not in self._known:
+            try:
+                self._known[state] = self._bench.judged(trial.tree, trial.told)
+            except Violation as found:
+                self._known[state] = found
+        return state, self._known[state]
+
+
+def _tallied(bench: Bench, recorded: Run, verdicts: _Verdicts, fault: Fault, plan: Plan) -> Tally:
+    begun = _processor_s()
+    struck = _struck_by(fault, recorded.calls)
+    chosen = _sample(struck, fault, plan)
+    tally = Tally(
+        level="L2",
+        workload=bench.workload.name,
+        variant=fault,
+        points=len(chosen),
+        exhaustive=len(chosen) == len(struck),
+    )
+    seen: set[object] = set()
+    for call in chosen:
+        state, verdict = _verdict(bench, recorded, verdicts, Strike(call, fault))
+        tally.raw += 1
+        if state in seen:
+            continue
+        seen.add(state)
+        tally.distinct += 1
+        if isinstance(verdict, Recovered):
+            tally.recovered += 1
+            tally.rules[verdict.rule] += 1
+            continue
+        found = StateId("L2", bench.workload.name, fault, call.number, call.name)
+        tally.violations.append(
+            Counterexample(found, verdict.oracle, verdict.expected, verdict.got)
+        )
+        if plan.stop_at_first:
+            break
+    tally.exhaustive = tally.exhaustive and tally.raw == len(chosen)
+    tally.seconds = _processor_s() - begun
+    return tally
+
+
+def _verdict(
+    bench: Bench, recorded: Run, verdicts: _Verdicts, strike: Strike
+) -> tuple[object, Recovered | Violation]:
+    try:
+        trial = bench.struck(strike, recorded)
+    except Violation as found:
+        return (found.oracle, found.got), found
+    return verdicts.of(trial)
+
+
+# --- which calls --------------------------------------------------------------------------
+
+
+def _struck_by(fault: Fault, calls: Sequence[TracedCall]) -> list[TracedCall]:
+    """The calls that a fault can strike: half of a write needs two bytes."""
+    return [call for call in calls if fault not in OF_WRITES or call.size_bytes >= 2]
+
+
+def _sample(calls: list[TracedCall], fault: Fault, plan: Plan) -> list[TracedCall]:
+    if plan.budget == "exhaustive":
+        return calls
+    counted = _CHANGES if fault in KILLS else (*_CHANGES, *_SYNCS)
+    changing = [call for call in calls if call.name in counted or call.creates]
+    others = [call for call in calls if call not in changing]
+    most = _ERRORS_CI if fault not in (*KILLS, *OF_WRITES) else _KILLS_CI
+    chosen = [*_spread(changing, most[0], plan.seed), *_spread(others, most[1], plan.seed)]
+    return sorted(chosen, key=lambda call: call.number)
+
+
+def _spread(calls: list[TracedCall], most: int, seed: int) -> list[TracedCall]:
+    """At most so many, evenly, from a place that the seed decides."""
+    if len(calls) <= most:
+        return calls
+    return [calls[(place * len(calls) // most + seed) % len(calls)] for place in range(most)]
+
+
+def _named(recorded: Run, state: StateId) -> TracedCall:
+    if state.point >= len(recorded.calls):
+        raise BadStateIdError(f"{state}: the job makes {len(recorded.calls)} calls")
+    call = recorded.calls[state.point]
+    if call.name != state.choice:
+        raise BadStateIdError(f"{state}: call {state.point} is {call.name}")
+    return call
+
+
+def _processor_s() -> float:
+    """Of this process and all that it has waited for."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
+
+
+# --- one state ----------------------------------------------------------------------------
+
+
+def _call(traced: TracedCall, run: Run) -> Call:
+    name = _NAMES.get(traced.name, "other")
+    return Call(
+        traced.number,
+        1,
+        name,
+        f"{traced.name} {traced}" if name == "other" else str(traced).partition(" ")[2],
+        traced.path,
+        creates=traced.creates,
+        error=run.errors.get(traced.number, 0),
+    )
+
+
+def _fates(run: Run, struck: TracedCall, fault: Fault) -> dict[int, str]:
+    """What became of each call that changes something: a kernel that lives on keeps it all."""
+    fates = {
+        call.number: "persisted"
+        for call in run.calls
+        if (call.name in _CHANGES or call.creates) and not run.errors.get(call.number)
+    }
+    if struck.name not in _CHANGES and not struck.creates:
+        return fates
+    half = f"torn: {struck.size_bytes // 2} of {struck.size_bytes} bytes"
+    fates[struck.number] = {
+        "kill-before": "LOST", "kill-after": "persisted", "kill-middle": half,
+        "short-write": half, "failed-after": "persisted",
+    }.get(fault, "LOST")  # fmt: skip
+    return fates
