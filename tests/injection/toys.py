@@ -90,10 +90,11 @@ def _behave(name: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if name == "chatty":
         print("what a job prints")
-    if name == "hangs":  # with all that may be left behind: a file, a folder, a process
+    if name == "hangs":  # with what may be left behind: files, a process
         folder = Path(tempfile.mkdtemp())
         (folder / "left").write_text("x", encoding="utf-8")
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        words = [sys.executable, "-c", "import time; time.sleep(600)"]
+        child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         begun = os.environ.get("TOYS_BEGUN")
         if begun:
             Path(begun).write_text(f"{child.pid} {folder}", encoding="utf-8")

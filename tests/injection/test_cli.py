@@ -1,0 +1,220 @@
+"""The command: exit codes, one line for what is wrong, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.support.check import check, check_equal
+
+TOP = Path(__file__).resolve().parents[2]
+TOYS = [sys.executable, "-m", "tests.injection.toys"]
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name != "LASTGOOD_REQUIRE_ALL"}
+    return {**kept, "PYTHONPATH": str(TOP), **more}
+
+
+def toys(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the command with toys in place of levels."""
+    return subprocess.run(
+        [*TOYS, *words],
+        cwd=TOP,
+        env=environment(**more),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "code", "said"),
+    [
+        ("fine chatty", 0, "0 violations in 2,468 distinct states: recovered"),
+        ("fine violates", 2, "2 violations in 2,468 distinct states: violations"),
+        ("fine absent", 3, "L1 absent: not run: no such thing here; remedy: install it"),
+        ("fine unfit", 4, "L3 unfit: bad workload: unfit acknowledges nothing"),
+        ("fine raises", 3, "L1 raises: died: TypeError at toys.py"),
+        ("fine dies", 3, "L1 dies: died: its process ended with exit code -9"),
+        ("half", 3, "L1 half: not run: the rest is not here; remedy: install the rest"),
+        ("violates unfit absent", 2, "violations"),
+        ("absent", 3, "0 violations in 0 distinct states: incomplete"),
+    ],
+)
+def test_exit_code_says_what_a_run_comes_to(names: str, code: int, said: str) -> None:
+    """0 is said only where everything that was asked for was run and recovered.
+
+    Method: levels that behave as the workload is called, on two processes.
+    """
+    ran = toys("run", "--level", "L1", "--level", "L3", "--workers", "2", TOYS=names)
+    check_equal(ran.returncode, code, f"exit code: {ran.stdout} {ran.stderr}")
+    check(said in ran.stdout, ran.stdout)
+    check("Traceback" not in ran.stdout + ran.stderr, ran.stderr)
+    check("\x1b" not in ran.stdout + ran.stderr and "\u202e" not in ran.stdout, "not escaped")
+    check("L4: not built" in ran.stdout and "L2: not asked for" in ran.stdout, ran.stdout)
+    check("what a job prints" not in ran.stdout, "a job printed into the report")
+
+
+def test_level_that_is_not_built_is_said_to_be_and_is_no_success() -> None:
+    """Who asks for L4 is told that it does not exist. Method: ask, alone and with another."""
+    for words in (["--level", "L4"], ["--level", "L1", "--level", "L4"]):
+        ran = toys("run", *words, "--workers", "1")
+        check_equal(ran.returncode, 3, f"exit code: {ran.stdout}")
+        check("L4 is not built: real file systems" in ran.stdout, ran.stdout)
+
+
+def test_required_level_that_cannot_be_run_is_called_a_failure(tmp_path: Path) -> None:
+    """With LASTGOOD_REQUIRE_ALL=1 nothing is left out quietly. Method: the same run, both ways."""
+    for require, tag in (("0", "skipped"), ("1", "error")):
+        junit = tmp_path / f"{tag}.xml"
+        ran = toys(
+            *("run", "--level", "L1", "--workers", "1", "--junit", str(junit)),
+            TOYS="absent",
+            LASTGOOD_REQUIRE_ALL=require,
+        )
+        check_equal(ran.returncode, 3, ran.stdout)
+        check_equal("FAILED" in ran.stdout, require == "1", ran.stdout)
+        cases = ElementTree.parse(junit).getroot().iter("testcase")  # noqa: S314 - it is our own
+        check_equal([[told.tag for told in case] for case in cases], [[tag]], "JUnit")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["fly"],
+        ["run", "--level", "L9"],
+        ["run", "--workload", "absent-minded\x1b[31m"],
+        ["run", "--workers", "0"],
+        ["run", "--workers", "100000"],
+        ["run", "--seed", "-1"],
+        ["run", "--seed", "9" * 5000],
+        ["run", "--seed", "٣"],
+        ["run", "--budget", "all"],
+        ["run", "--json", "/nowhere/at/all"],
+        ["run", "--json", "/"],
+        ["replay"],
+        ["replay", ""],
+        ["replay", "x" * 100_000],
+        ["replay", "v0.L1.fine.weak.2.c0ffee"],
+        ["replay", "v1.L4.fine.weak.2.c0ffee"],
+        ["replay", "v1.L2.fine.weak.2.c0ffee"],
+        ["replay", "v1.L1.unheard.weak.2.c0ffee"],
+        ["replay", "v1.L1.fine.weak.2.other"],
+        ["explain", "v1.L1.fine.weak.2.other"],
+        ["explain", "v1.L1.fine.weak.-2.c0ffee"],
+        ["explain", "v1.L1.fine.\x1b[31m.2.c0ffee"],
+    ],
+    ids=lambda words: "-".join(words)[:40].encode("ascii", "backslashreplace").decode(),
+)
+def test_words_that_cannot_be_understood_are_one_line_and_exit_code_1(words: list[str]) -> None:
+    """Nobody sees a traceback for a mistyped word. Method: each kind of wrong word."""
+    ran = toys(*words)
+    check_equal(ran.returncode, 1, f"exit code: {ran.stdout} {ran.stderr}")
+    check(ran.stdout == "" and ran.stderr.count("\n") == 1, ran.stdout + ran.stderr)
+    check(len(ran.stderr) < 1200 and ran.stderr.strip().isprintable(), repr(ran.stderr))
+
+
+def test_name_of_another_version_is_told_to_be_that() -> None:
+    """A name that an older harness gave is not taken for another state."""
+    ran = toys("replay", "v0.L1.fine.weak.2.c0ffee")
+    check("version v0 of the harness, this is v1" in ran.stderr, ran.stderr)
+
+
+def test_replay_and_explain_judge_a_state_again() -> None:
+    """What a report names can be seen again. Method: a good state and a bad one, both verbs."""
+    for verb in ("replay", "explain"):
+        good, bad = (toys(verb, f"v1.L3.{name}.weak.2.c0ffee", TOYS="fine violates")
+                     for name in ("fine", "violates"))  # fmt: skip
+        check_equal((good.returncode, bad.returncode), (0, 2), "exit codes")
+        check("as it must be: checkpoint 20, by: newest revision" in good.stdout, good.stdout)
+        check("VIOLATION of O1" in bad.stdout and r"\x1b[31m" in bad.stdout, bad.stdout)
+
+
+def test_reports_are_written_and_progress_is_apart(tmp_path: Path) -> None:
+    """Programs read the reports; people read the table. Method: all three of one run."""
+    ran = toys(
+        *("run", "--level", "L3", "--workers", "2", "--seed", "5"),
+        *("--json", str(tmp_path / "r.json"), "--junit", str(tmp_path / "r.xml")),
+        TOYS="fine violates",
+    )
+    check_equal(ran.returncode, 2, ran.stderr)
+    document = json.loads((tmp_path / "r.json").read_text("utf-8"))
+    check_equal((document["outcome"], document["seed"]), ("violations", 5), "document")
+    check_equal(ran.stderr.count("\n"), 2, f"progress: {ran.stderr}")
+    check("<testsuites" in (tmp_path / "r.xml").read_text("utf-8"), "JUnit")
+
+
+def test_command_that_a_report_gives_repeats_it() -> None:
+    """Who reads a report can see for themselves. Method: run what it says; compare numbers."""
+    words = ("run", "--level", "L1", "--workload", "violates", "--seed", "7", "--fail-fast")
+    first = toys(*words, TOYS="fine violates").stdout
+    again = first.rstrip().rpartition("again: python -m fault_injection ")[2].split()
+    check_equal(toys(*again, TOYS="fine violates").stdout, first, "the same report")
+
+
+def test_reader_that_goes_away_ends_the_command_without_a_word() -> None:
+    """``| head`` is no error to look at. Method: close the pipe before anything is printed."""
+    with subprocess.Popen(
+        [*TOYS, "list"], cwd=TOP, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        if process.stdout is not None:
+            process.stdout.close()
+        said = process.stderr.read() if process.stderr else b""
+    check_equal((process.returncode, said), (3, b""), "exit code and standard error")
+
+
+@pytest.mark.slow
+@pytest.mark.normal_only
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_interrupted_run_leaves_no_process_and_no_file(
+    tmp_path: Path, number: signal.Signals, workers: str
+) -> None:
+    """Ctrl-C and SIGTERM end a run with 130 and with all that it began.
+
+    Method: a job that sleeps with a child and temporary files; the signal; what is there then.
+    """
+    begun, scratch = tmp_path / "begun", tmp_path / "scratch"
+    scratch.mkdir()
+    more = {"TOYS": "hangs fine", "TOYS_BEGUN": str(begun), "TMPDIR": str(scratch)}
+    process = subprocess.Popen(
+        [*TOYS, "run", "--level", "L1", "--workers", workers],
+        cwd=TOP,
+        env=environment(**more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
+    until = time.monotonic() + 30
+    while not (begun.exists() and begun.read_text("utf-8")) and time.monotonic() < until:
+        time.sleep(0.02)
+    child = int(begun.read_text("utf-8").split()[0])
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    check_equal((process.returncode, out), (130, ""), err)
+    check_equal(err.rstrip().rpartition("\n")[2], "fault_injection: interrupted", "last line")
+    check_equal(os.listdir(scratch), [], "temporary files")
+    if workers == "1":
+        os.kill(child, signal.SIGKILL)  # in the same process nobody else knows of it
+    else:
+        check(_ended(child), "a child is left")
+
+
+def _ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
