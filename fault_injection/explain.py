@@ -20,6 +20,7 @@ from lastgood.errors import printable
 
 _VERBS: Final = {"open": "begins", "acknowledged": "is acknowledged", "refused": "is refused"}
 _INDENT: Final = "         "
+_WHAT: Final = 72
 
 
 def judged(level: Level, case: Case) -> Recovered | Violation:
@@ -55,17 +56,19 @@ def _done(case: Case) -> Iterator[str]:
     """Calls that changed something, with their fate, and what the world learnt, in order."""
     learnt = _learnt(case)
     several = len({call.process for call in case.calls}) > 1
+    shown = [call for call in case.calls if _is_shown(call, case)]
+    width = max([0, *(len(printable(call.what, limit_chars=_WHAT)) for call in shown)])
     folded = 0
     for at in range(len(case.calls) + 1):
         news = learnt.get(at, [])
         call = case.calls[at] if at < len(case.calls) else None
         is_shown = call is not None and _is_shown(call, case)
         if folded and (news or is_shown or call is None):
-            yield f"{_INDENT}… {folded} {'call' if folded == 1 else 'calls'} that only read"
+            yield f"{_INDENT}… {folded} {'call that only reads' if folded == 1 else 'calls that only read'}"
             folded = 0
         yield from (f"{_INDENT}world: {line}" for line in news)
         if call is not None and is_shown:
-            yield _line(call, case, several=several)
+            yield _line(call, case, width, several=several)
         elif call is not None:
             folded += 1
 
@@ -74,16 +77,16 @@ def _is_shown(call: Call, case: Case) -> bool:
     return bool(call.operations or call.injected or call.number in case.fates)
 
 
-def _line(call: Call, case: Case, *, several: bool) -> str:
+def _line(call: Call, case: Case, width: int, *, several: bool) -> str:
     process = f"p{call.process} " if several else ""
-    what = printable(call.what, limit_chars=72)
+    what = printable(call.what, limit_chars=_WHAT)
     fate = case.fates.get(call.number)
     marks = [f"[{printable(fate)}]"] if fate is not None else []
     if call.injected:
         marks.append(f"<{printable(call.injected)}>")
     elif call.error:
         marks.append(f"<error {call.error}>")
-    return f"{call.number:>6}   {process}{call.name:<10} {what:<72} {' '.join(marks)}".rstrip()
+    return f"{call.number:>6}   {process}{call.name:<10} {what:<{width}} {' '.join(marks)}".rstrip()
 
 
 def _learnt(case: Case) -> dict[int, list[str]]:
