@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from fault_injection.workload import Workload
-from fault_injection.workloads import checkpoints, migrations, repairs, sessions, writers
+from fault_injection.workloads import checkpoints, migrations, repairs, sessions, trims, writers
 
 WORKLOADS: Final[tuple[Workload, ...]] = (
     *checkpoints.WORKLOADS,
     *sessions.WORKLOADS,
     *repairs.WORKLOADS,
     *migrations.WORKLOADS,
+    *trims.WORKLOADS,
     *writers.WORKLOADS,
 )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,6 +26,7 @@ from lastgood.reading import Reading
 from lastgood.report import Report
 
 _LINE: Final = re.compile(rb"[^\0\n]+")
+_SEGMENT: Final = re.compile(r"events-")
 _KEPT: Final = ("current", "previous", "milestone", "published")
 _ASIDE: Final = ("archive/fenced-", "archive/damaged-")
 
@@ -54,12 +55,14 @@ class Stored:
         events: The log's events, chained back from its end: sequence, type, data.
         checkpoints: Those that verify and lineage names, by sequence.
         files: Every file of the session's directory, by name.
+        beside: Temporaries in the store's root, which nobody owns and nobody sweeps.
     """
 
     report: Report | None
     events: tuple[Mapping[str, Any], ...]
     checkpoints: Mapping[int, Kept]
     files: Mapping[str, bytes]
+    beside: tuple[str, ...] = ()
 
     def items(self, *, until: int | None = None) -> list[str]:
         """The items that the log puts, up to event ``until``."""
@@ -70,48 +73,57 @@ class Stored:
         ]
 
 
-def look(machine: Machine) -> Stored:
+def look(machine: Machine, *, archive: str | None = None) -> Stored:
     """Read all that lies there, as a stranger.
+
+    Args:
+        machine: Holds it.
+        archive: Where segments that left the log are; then every event must be there or here.
 
     Raises:
         Violation: O8: the end of the log does not chain back to its beginning.
         LastgoodError: The store itself cannot be believed.
     """
     files = contents(machine, f"{machine.root}/{shelf.DIRECTORY}")
+    beside = tuple(filter(names.is_temporary, contents(machine, machine.root)))
+    kept = {} if archive is None else contents(machine, archive)
     with shelf.store(machine) as held:
         place = held.place
         scope = place.scope(shelf.SESSION, schemas=None)
         try:
             storage = place.root.session(scope.directory, access="read")
         except NotStoredError:
-            return Stored(None, (), {}, {})
+            return Stored(None, (), {}, {}, beside)
         with closing(storage):
             report = inspect(scope, storage, clock=machine.clock)
             reading = Reading(scope, storage)
             for row in report.rows:
                 if row.role in _KEPT:
                     reading.checkpoint(row.sequence)
-    kept = {
+    states = {
         sequence: Kept(version, body.checkpoint.state, body.checkpoint.known)
         for sequence, body in reading.bodies.items()
         if (version := body.checkpoint.schema_version)
     }
-    return Stored(report, _chained(report, files), kept, files)
+    segments = [data for name, data in (*kept.items(), *files.items()) if _SEGMENT.match(name)]
+    first = 1 if archive is not None or report.log is None else report.log.first
+    return Stored(report, _chained(report, segments, first=first), states, files, beside)
 
 
-def _chained(report: Report, files: Mapping[str, bytes]) -> tuple[Mapping[str, Any], ...]:
-    """The events from the first that is kept to the end that the report names."""
+def _chained(
+    report: Report, segments: Iterable[bytes], *, first: int
+) -> tuple[Mapping[str, Any], ...]:
+    """The events from ``first`` to the end that the report names."""
     if report.log is None:
         return ()
     lines: dict[str, Mapping[str, Any]] = {}
-    for name, data in files.items():
-        if name.startswith("events-"):
-            for text in _LINE.findall(data):
-                with suppress(ValueError, KeyError, TypeError):  # a torn line, or a part of one
-                    line = json.loads(text)
-                    lines[line["mac"]] = line["e"]
+    for data in segments:
+        for text in _LINE.findall(data):
+            with suppress(ValueError, KeyError, TypeError):  # a torn line, or a part of one
+                line = json.loads(text)
+                lines[line["mac"]] = line["e"]
     head, behind = report.log.end.head, []
-    for sequence in range(report.log.end.count, report.log.first - 1, -1):
+    for sequence in range(report.log.end.count, first - 1, -1):
         event = lines.get(head)
         if event is None or event["seq"] != sequence:
             raise Violation(
@@ -230,6 +242,7 @@ def judge_end(stored: Stored, before: Stored, items: Sequence[str]) -> None:
     kinds = [parsed.kind for parsed in map(names.parse, stored.files) if parsed is not None]
     left = [name for name in report.leftovers if not name.startswith(_ASIDE)]
     left += [name for name in stored.files if names.is_temporary(name)]
+    left += [name for name in stored.beside if name not in before.beside]
     if left or kinds.count(Kind.CHECKPOINT) > 2 or kinds.count(Kind.MANIFEST) > 2:
         raise Violation("O9", expected="no leftovers", got=f"{left or sorted(stored.files)}")
     if report.log is None or report.log.torn is not None:
@@ -268,7 +281,10 @@ def rule_of(stored: Stored, *, migrated: bool = False) -> str:
         "torn tail": log.torn is not None,
         "segment skipped": bool(log.skipped),
         "stray segment": bool(log.stray),
-        "trimming finished": any(name.startswith("events-") for name in report.leftovers),
+        "bytes behind the end passed over": any(
+            "behind its valid length" in n for n in report.notices
+        ),
+        "trimming interrupted": any(name.startswith("events-") for name in report.leftovers),
         "migrated": migrated,
         "nothing yet": selection.current is None,
     }

@@ -41,7 +41,7 @@ class Sessions:
     def prepare(self, machine: Machine, world: World) -> None:
         """Make what lies there before."""
         if self._before is not None:
-            self._before(machine, world)
+            self._before(self._at(machine), world)
 
     def run(self, machine: Machine, world: World) -> None:
         """Do the job."""
@@ -55,7 +55,7 @@ class Sessions:
         """What a stranger reads is what may be; then it is owned, and work goes on."""
         place = self._at(machine)
         try:
-            stored = judging.look(place)
+            stored = self._look(place)
             judging.judge_stored(stored, told)
             items, rule = self._owned(place, told, stored)
             if depth == "whole":
@@ -95,15 +95,18 @@ class Sessions:
         """O4, O9: the second recovery and the third lose nothing, and two further saves work."""
         world = World(told)
         self._go_on(place, world)
-        more = world.told.names()[-2]
+        more = world.told.of(shelf.APPEND).names()[-1]
         with shelf.opened(place, schema=self._schema, determinism="check") as session:
             if (got := session.state["items"]) != [*items, more]:
                 raise Violation("O4", expected=f"{[*items, more]} again", got=f"{got}")
             shelf.append(session, world, "last")
             shelf.save(session, world)
-        stored = judging.look(place)
+        stored = self._look(place)
         judging.judge_stored(stored, world.told)
         judging.judge_end(stored, before, [*items, more, "last"])
+
+    def _look(self, place: Machine) -> Stored:
+        return judging.look(place)
 
     def _at(self, machine: Machine) -> Machine:
         return machine if self._before is not None else Below(machine, "jobs/shelf")

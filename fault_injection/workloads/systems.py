@@ -7,7 +7,7 @@ that it is the same in memory and on real files.
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, cast
 
@@ -39,25 +39,24 @@ class Below:
         return self._machine.process()
 
 
-class Doomed:
-    """A process that is killed at a call, once it is told so.
-
-    What it holds open is given back, as the kernel would, and nothing that it attempts afterwards
-    takes effect.
+class Watched:
+    """A process that something happens to at one of its calls.
 
     Args:
         inner: What it calls.
     """
 
     def __init__(self, inner: FileSystem) -> None:
-        self.is_dead = False
-        self._at = ""
         self._inner = inner
-        self._open: list[int] = []
+        self._at = ""
+        self._action: Callable[[str, tuple[Any, ...]], object] | None = None
 
-    def kill_at(self, call: str) -> None:
-        """Die at the next call whose name and names of files begin so; in the middle of a write."""
-        self._at = call
+    def at(self, call: str, action: Callable[[str, tuple[Any, ...]], object]) -> None:
+        """Once, before the next call whose name and names of files begin so, do ``action``.
+
+        It is given the call's name and its arguments.
+        """
+        self._at, self._action = call, action
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._inner, name)
@@ -65,20 +64,51 @@ class Doomed:
             return call
 
         def made(*args: Any, **options: Any) -> Any:
-            if self.is_dead:
-                raise Killed(f"{name} after death")
             text = " ".join([name, *(arg for arg in args if isinstance(arg, str))])
-            if self._at and text.startswith(self._at):
-                self._die(name, args)
-                raise Killed(f"killed at {text}")
-            result = call(*args, **options)
-            if name == "open":
-                self._open.append(result)
-            elif name == "close":
-                self._open.remove(args[0])
-            return result
+            if self._action is not None and text.startswith(self._at):
+                action, self._action = self._action, None
+                action(name, args)
+            return self._followed(name, args, call(*args, **options))
 
         return made
+
+    def _followed(self, name: str, args: tuple[Any, ...], result: Any) -> Any:
+        return result
+
+
+def watched(inner: FileSystem) -> tuple[Watched, FileSystem]:
+    """A process that can be watched, and the same as what it stands in for."""
+    made = Watched(inner)
+    return made, cast(FileSystem, made)
+
+
+class Doomed(Watched):
+    """A process that is killed at a call, once it is told so.
+
+    What it holds open is given back, as the kernel would, and nothing that it attempts afterwards
+    takes effect.
+    """
+
+    def __init__(self, inner: FileSystem) -> None:
+        super().__init__(inner)
+        self.is_dead = False
+        self._open: list[int] = []
+
+    def kill_at(self, call: str) -> None:
+        """Die at the next call whose name and names of files begin so; in the middle of a write."""
+        self.at(call, self._die)
+
+    def __getattr__(self, name: str) -> Any:
+        if self.is_dead:
+            raise Killed(f"{name} after death")
+        return super().__getattr__(name)
+
+    def _followed(self, name: str, args: tuple[Any, ...], result: Any) -> Any:
+        if name == "open":
+            self._open.append(result)
+        elif name == "close":
+            self._open.remove(args[0])
+        return result
 
     def _die(self, name: str, args: tuple[Any, ...]) -> None:
         self.is_dead = True
@@ -87,6 +117,7 @@ class Doomed:
             self._inner.pwrite(fd, data[: len(data) // 2], offset)
         for fd in self._open:
             self._inner.close(fd)
+        raise Killed(f"killed at {name}")
 
 
 def doomed(machine: Machine) -> tuple[Doomed, FileSystem]:
@@ -114,7 +145,7 @@ def unlocked(machine: Machine) -> FileSystem:
 
 
 @contextmanager
-def killed(system: Doomed) -> Any:
+def killed(system: Doomed) -> Iterator[None]:
     """What is done here is broken off by the death of ``system``."""
     with suppress(Killed):
         yield
