@@ -216,13 +216,27 @@ class Cache:
             nodes[inode] = node
         return Tree(nodes)
 
-    def fate(self, pending: Pending, lost: Lost) -> str:
-        """What became of one change, for people."""
+    def fates(self, lost: Lost) -> dict[int, list[tuple[Pending, str]]]:
+        """What became of each change that may be lost, by call; of all others it is sure."""
+        which, told = dict(lost), dict[int, list[tuple[Pending, str]]]()
         for held in self._held:
-            if held.pending.number == pending.number and held.state != "durable":
-                is_unread = self._is_unread(pending)
-                return pending.fates[0 if is_unread else dict(lost).get(pending.number, -1)].told
-        return PERSISTED.told
+            one = held.pending
+            index = 0 if self._is_unread(one) else which.get(one.number, -1)
+            fate = PERSISTED if held.state == "durable" else one.fates[index]
+            told.setdefault(one.call, []).append((one, fate.told))
+        return told
+
+    @property
+    def changes(self) -> int:
+        """How many changes there were; the next one's number."""
+        return self._count
+
+    def unsettled(self, below: int) -> bool:
+        """Whether of the first ``below`` changes one may still make a difference."""
+        named = {inode for _, inode in self._every_name()}
+        return any(
+            one.number < below and (not one.inode or one.inode in named) for one in self.open
+        )
 
     def _names(self, which: Mapping[int, int]) -> _Names:
         changes = [held.pending for held in self._held if held.pending.names]

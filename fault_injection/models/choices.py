@@ -25,10 +25,12 @@ class Choices:
     Attributes:
         lost: Each, by what is lost; the fewest losses first, none twice.
         is_exhaustive: Whether the model permits no other.
+        drawn: Those that only this seed finds again.
     """
 
     lost: tuple[Lost, ...]
     is_exhaustive: bool
+    drawn: frozenset[Lost] = frozenset()
 
 
 def choices(cache: Cache, *, extent: Extent = "all", seed: str = "", cap: int = CAP) -> Choices:
@@ -40,19 +42,20 @@ def choices(cache: Cache, *, extent: Extent = "all", seed: str = "", cap: int = 
         seed: Decides on the sample, if there are more than ``cap``.
         cap: The most to try.
     """
-    some = dict.fromkeys(_few(cache))
+    always = dict.fromkeys(few(cache))
     if extent == "few":
-        return Choices(_in_order(some), is_exhaustive=False)
-    found = dict.fromkeys(islice(_every(cache), cap + 1))
+        return Choices(_in_order(always), is_exhaustive=False)
+    found = dict.fromkeys(islice(every(cache), cap + 1))
     if len(found) <= cap:
         return Choices(_in_order(found), is_exhaustive=True)
-    drawn = random.Random(seed)
-    wanted = max(cap, len(some))
-    for _ in range(2 * wanted):
-        some.setdefault(_drawn(cache, drawn))
-        if len(some) >= wanted:
+    random_bits, drawn = random.Random(seed), dict[Lost, None]()
+    for _ in range(2 * cap):
+        if len(always) + len(drawn) >= cap:
             break
-    return Choices(_in_order(some), is_exhaustive=False)
+        lost = _drawn(cache, random_bits)
+        if lost not in always:
+            drawn[lost] = None
+    return Choices(_in_order([*always, *drawn]), is_exhaustive=False, drawn=frozenset(drawn))
 
 
 def is_permitted(cache: Cache, lost: Lost) -> bool:
@@ -66,7 +69,7 @@ def _in_order(found: Iterable[Lost]) -> tuple[Lost, ...]:
     return tuple(sorted(found, key=lambda lost: (len(lost), lost)))
 
 
-def _every(cache: Cache) -> Iterator[Lost]:
+def every(cache: Cache) -> Iterator[Lost]:
     """Each state once: names first, then the bytes of the files that those leave a path to."""
     pending, ordered = cache.open, cache.ordered
     prefixes = [frozenset(ordered[kept:]) for kept in range(len(ordered), -1, -1)]
@@ -97,7 +100,7 @@ def _with_content(
         yield tuple(sorted([*base, *torn]))
 
 
-def _few(cache: Cache) -> Iterator[Lost]:
+def few(cache: Cache) -> Iterator[Lost]:
     """None lost, all lost, one lost, one kept; with what the model's order adds to that."""
     numbers, ordered = [one.number for one in cache.open], cache.ordered
     yield EVERYTHING
@@ -109,12 +112,12 @@ def _few(cache: Cache) -> Iterator[Lost]:
         yield tuple((one, 0) for one in numbers if one not in before)
 
 
-def _drawn(cache: Cache, drawn: random.Random) -> Lost:
+def _drawn(cache: Cache, bits: random.Random) -> Lost:
     pending, ordered = cache.open, cache.ordered
-    kept = drawn.choice((0.2, 0.5, 0.8))
-    cut = ordered[drawn.randrange(len(ordered) + 1) :]
+    kept = bits.choice((0.2, 0.5, 0.8))
+    cut = ordered[bits.randrange(len(ordered) + 1) :]
     lost = [(number, 0) for number in cut]
     for one in pending:
-        if one.number not in ordered and drawn.random() > kept:
-            lost.append((one.number, drawn.randrange(len(one.fates) - 1)))
+        if one.number not in ordered and bits.random() > kept:
+            lost.append((one.number, bits.randrange(len(one.fates) - 1)))
     return tuple(sorted(lost))

@@ -1,0 +1,288 @@
+"""L3: power is lost, and every disk is built that a model of persistence permits (F2 to F5).
+
+A tally each: for every model the job itself; ``nested-…`` a recovery that is struck in its turn
+(F10); ``killed-…`` a process that was killed and another that went on before power was lost (F11);
+``failed-…`` a call that failed before (F12). ``ci`` tears writes at blocks and takes a sample of
+the latter three, ``exhaustive`` tears at sectors and takes them all.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from fault_injection import passage, power_case
+from fault_injection.levels import Case, Counterexample, Plan, Tally
+from fault_injection.minimise import minimise
+from fault_injection.models.choices import Extent
+from fault_injection.models.pending import Lost
+from fault_injection.models.rules import ALICE, MODELS, WEAK, Model
+from fault_injection.models.tearing import Tearing
+from fault_injection.passage import Moment, Passage
+from fault_injection.power_case import JOB, passage_of
+from fault_injection.power_loss import Depth, Power, State, Verdicts, judge, state_of, walk
+from fault_injection.power_variants import Kind, Passages, Variant
+from fault_injection.recording import check_testable
+from fault_injection.state_id import LevelName, StateId
+from fault_injection.workload import Oracle, Recovered, Violation, Workload
+from fault_injection.world import Told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Effort:
+    """How much a budget pays for.
+
+    Attributes:
+        tearing: How finely writes are torn.
+        models: Those that are used behind a kill, a failure and in a recovery.
+        most: Of those passages, how many of a kind; None: all.
+    """
+
+    tearing: Tearing
+    models: tuple[Model, ...]
+    most: dict[Kind, int] | None
+
+
+_STRUCK: Final[tuple[Kind, ...]] = ("nested", "killed", "failed")
+_EFFORTS: Final = {
+    "ci": _Effort(
+        tearing="block", models=(WEAK, ALICE), most={"nested": 10, "killed": 24, "failed": 12}
+    ),
+    "exhaustive": _Effort(tearing="sector", models=MODELS, most=None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """A state that was recovered, and whose recovery may be struck."""
+
+    name: str
+    rule: str
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A state that was not recovered."""
+
+    variant: Variant
+    passage: Passage
+    power: Power
+    state: State
+    violation: Violation
+
+    @property
+    def identity(self) -> tuple[str, int, str]:
+        """The same for the same disk at the same point."""
+        return str(self.variant), self.state.point, self.state.digest
+
+
+class _Run:
+    """One workload at this level.
+
+    Args:
+        workload: The job.
+        plan: How much to try.
+    """
+
+    def __init__(self, workload: Workload, plan: Plan) -> None:
+        self._workload = workload
+        self._plan = plan
+        self._effort = _EFFORTS[plan.budget]
+        self._passages = Passages(workload)
+        self._verdicts = Verdicts(workload)
+        self._bases: dict[str, list[_Base]] = {}
+
+    def tallies(self) -> Iterator[Tally]:
+        """One for each model and each way of striking before."""
+        for model in MODELS:
+            yield self._timed(Variant("plain", model))
+        for kind in _STRUCK:
+            for model in self._effort.models:
+                yield self._timed(Variant(kind, model))
+
+    def _timed(self, variant: Variant) -> Tally:
+        begun_s = time.process_time()
+        tally = Tally(level="L3", workload=self._workload.name, variant=str(variant))
+        found = (
+            self._plain(variant, tally) if variant.kind == "plain" else self._struck(variant, tally)
+        )
+        tally.violations += self._shown(found)
+        tally.seconds = time.process_time() - begun_s
+        return tally
+
+    def _plain(self, variant: Variant, tally: Tally) -> list[_Found]:
+        """The job, under one model."""
+        power = self._power(variant, extent="all", depth="whole")
+        bases, found = self._bases.setdefault(variant.model.name, []), list[_Found]()
+        whole = self._passages.plain()
+        for state, verdict in walk(whole, power, self._verdicts, tally=tally, seen=set()):
+            if isinstance(verdict, Recovered):
+                bases.append(_Base(f"{state.point}+{state.choice}", verdict.rule, state))
+                continue
+            found.append(_Found(variant, whole, power, state, verdict))
+            if self._plan.stop_at_first:
+                break
+        return found
+
+    def _struck(self, variant: Variant, tally: Tally) -> list[_Found]:
+        """What goes on after a crash, a kill or a failure; each of those once."""
+        power, seen = self._power(variant, extent="few", depth="short"), set[tuple[str, Told]]()
+        places, found = self._places(variant, power), list[_Found]()
+        chosen = self._sample(variant, list(places))
+        tally.exhaustive = len(chosen) == len(places)
+        for place in chosen:
+            if self._plan.stop_at_first and (found or tally.violations):
+                break
+            at = replace(variant, at=place)
+            try:
+                made = self._passage(at, places[place])
+            except Violation as violation:
+                tally.distinct += 1
+                tally.violations.append(self._of_job(at, violation))
+                continue
+            found += self._walked(at, made, power, tally, seen)
+        return found
+
+    def _walked(
+        self,
+        variant: Variant,
+        made: Passage,
+        power: Power,
+        tally: Tally,
+        seen: set[tuple[str, Told]],
+    ) -> list[_Found]:
+        found = []
+        # What a kill left pending is soon durable, or gone; from there on it is a plain recovery.
+        settles = variant.kind == "killed" and self._effort.most is not None
+        tried = walk(made, power, self._verdicts, tally=tally, seen=seen, settles=settles)
+        for state, verdict in tried:
+            if isinstance(verdict, Violation):
+                found.append(_Found(variant, made, power, state, verdict))
+                if self._plan.stop_at_first:
+                    break
+        return found
+
+    # --- which passages ----------------------------------------------------------------------
+
+    def _power(self, variant: Variant, *, extent: Extent, depth: Depth) -> Power:
+        return Power(variant.model, self._effort.tearing, extent, depth, self._plan.seed)
+
+    def _places(self, variant: Variant, power: Power) -> dict[str, _Base | None]:
+        """Where it may strike, in order; of a recovery, the state that it recovers."""
+        if variant.kind == "killed":
+            return dict.fromkeys(self._passages.cuts(power))
+        if variant.kind == "failed":
+            return dict.fromkeys(self._passages.failing())
+        return {base.name: base for base in self._bases.get(variant.model.name, [])}
+
+    def _sample(self, variant: Variant, places: list[str]) -> list[str]:
+        """Some of them, evenly: one more of every kind of base before a second of any."""
+        if self._effort.most is None or len(places) <= self._effort.most[variant.kind]:
+            return places
+        bits = random.Random(f"{self._plan.seed} {self._workload.name} {variant}")
+        drawn = bits.sample(places, len(places))
+        if variant.kind == "nested":
+            rules = {base.name: base.rule for base in self._bases[variant.model.name]}
+            counts = Counter[str]()
+            ranks = {}
+            for place in drawn:
+                counts[rules[place]] += 1
+                ranks[place] = counts[rules[place]]
+            drawn.sort(key=ranks.__getitem__)
+        chosen = set(drawn[: self._effort.most[variant.kind]])
+        return [place for place in places if place in chosen]
+
+    def _passage(self, variant: Variant, base: _Base | None) -> Passage:
+        if base is not None:
+            return self._passages.nested(base.state.tree, base.state.told)
+        return passage_of(self._passages, variant)
+
+    # --- what is shown -----------------------------------------------------------------------
+
+    def _of_job(self, variant: Variant, violation: Violation) -> Counterexample:
+        """The job itself found what was wrong, before power was lost."""
+        point = int(variant.at.partition("+")[0])
+        return _counterexample(self._workload, variant, point, JOB, violation)
+
+    def _shown(self, found: list[_Found]) -> list[Counterexample]:
+        """Every violation; the first of each judgement as small as it can be made."""
+        first = dict[Oracle, _Found]()
+        for one in sorted(found, key=lambda one: len(one.state.lost)):
+            first.setdefault(one.violation.oracle, one)
+        shown = list[_Found]()
+        for one in first.values():
+            small = self._smallest(one)
+            if all(small.identity != other.identity for other in found):
+                found = [other for other in found if other is not one]
+            shown.append(small)
+        known = {one.identity for one in shown}
+        shown += [one for one in found if one.identity not in known]
+        return [
+            _counterexample(
+                self._workload, one.variant, one.state.point, one.state.choice, one.violation
+            )
+            for one in shown
+        ]
+
+    def _smallest(self, found: _Found) -> _Found:
+        power, unread = found.power, self._workload.unread
+
+        def judged(moment: Moment, lost: Lost) -> tuple[State, Violation | None]:
+            state = state_of(moment, lost, power, unread=unread)
+            verdict = self._verdicts.of(state, power.depth)
+            return state, verdict if isinstance(verdict, Violation) else None
+
+        points = passage.moments(found.passage, power.cache(found.passage, self._workload))
+        state, violation = minimise(found.state, found.violation, moments=points, judged=judged)
+        return replace(found, state=state, violation=violation)
+
+
+def _counterexample(
+    workload: Workload, variant: Variant, point: int, choice: str, violation: Violation
+) -> Counterexample:
+    name = StateId("L3", workload.name, str(variant), point, choice)
+    return Counterexample(name, violation.oracle, violation.expected, violation.got)
+
+
+class Powerless:
+    """Power is lost at every point of a job."""
+
+    name: Final[LevelName] = "L3"
+
+    def run(self, workload: Workload, plan: Plan) -> Iterator[Tally]:
+        """A tally for each persistence model, and for each way of striking before.
+
+        Raises:
+            BadWorkloadError: The workload cannot be tested.
+        """
+        check_testable(workload)
+        return _Run(workload, plan).tallies()
+
+    def case(self, workload: Workload, state: StateId) -> Case:
+        """Build one state again.
+
+        Raises:
+            BadStateIdError: The workload does not come through such a state (any more).
+        """
+        return power_case.build(Passages(workload), state)
+
+    def replay(self, case: Case) -> Recovered:
+        """Judge that state again.
+
+        Raises:
+            Violation: What was promised does not hold.
+        """
+        variant = Variant.parse(case.id.variant)
+        if case.id.choice == JOB:
+            passage_of(Passages(case.workload), variant)
+        depth: Depth = "whole" if variant.kind == "plain" else "short"
+        return judge(case.workload, case.tree, case.told, depth)
+
+
+LEVEL: Final = Powerless()
+"""L3."""

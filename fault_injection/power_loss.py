@@ -1,0 +1,193 @@
+"""Power is lost at each point of a passage: which disks are left, and whether each is recovered.
+
+Two disks that differ in nothing that anybody believes, of which the world was told the same, are
+one state; it is judged once, whichever model and passage it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from fault_injection.disk import Tree
+from fault_injection.levels import Tally
+from fault_injection.machine import MemoryMachine
+from fault_injection.models.cache import Cache
+from fault_injection.models.choices import Extent, choices
+from fault_injection.models.pending import Lost
+from fault_injection.models.rules import Model
+from fault_injection.models.tearing import PIECE_BYTES, Tearing
+from fault_injection.passage import Moment, Passage, moments
+from fault_injection.workload import Recovered, Violation, Workload
+from fault_injection.world import Told
+
+Depth = Literal["whole", "short"]
+_NAME: Final = 12
+"""Characters of a digest that name a disk among those of its crash point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """How power is lost.
+
+    Attributes:
+        model: What the file system promises.
+        tearing: How finely writes are torn.
+        extent: How many disks of each crash point are tried.
+        depth: How each is judged.
+        seed: Decides on samples.
+    """
+
+    model: Model
+    tearing: Tearing
+    extent: Extent
+    depth: Depth
+    seed: int = 0
+
+    def cache(self, passage: Passage, workload: Workload) -> Cache:
+        """The page cache where ``passage`` begins."""
+        return Cache(passage.base, self.model, tearing=self.tearing, unread=workload.unread)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One disk that was left.
+
+    Attributes:
+        point: How many calls had returned.
+        lost: What is not on it.
+        told: What the world knew.
+        tree: The disk.
+        digest: Its identity.
+        choice: Its name among those of its crash point, from which it is found again.
+    """
+
+    point: int
+    lost: Lost
+    told: Told
+    tree: Tree
+    digest: str
+    choice: str
+
+
+class Verdicts:
+    """Judges states of one workload, each once.
+
+    Args:
+        workload: The job and the judge.
+    """
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self._known: dict[tuple[str, Told, Depth], Recovered | Violation] = {}
+
+    def of(self, state: State, depth: Depth) -> Recovered | Violation:
+        """What becomes of that state."""
+        for known in ("whole", depth) if depth == "short" else ("whole",):
+            verdict = self._known.get((state.digest, state.told, known))
+            if verdict is not None:
+                return verdict
+        try:
+            verdict = judge(self.workload, state.tree, state.told, depth)
+        except Violation as violation:
+            verdict = violation.with_traceback(None)
+        self._known[state.digest, state.told, depth] = verdict
+        return verdict
+
+
+def judge(workload: Workload, tree: Tree, told: Told, depth: Depth) -> Recovered:
+    """Recover ``tree``, and judge that.
+
+    Raises:
+        Violation: What was promised does not hold.
+    """
+    machine = MemoryMachine(tree, seed="judge")
+    try:
+        return workload.judge(machine, told, depth=depth)
+    except Violation:
+        raise
+    except Exception as error:
+        raise Violation(
+            "error",
+            expected="a recovery, or an error that people can act on",
+            got=f"{type(error).__name__}: {error}",
+        ) from error
+    finally:
+        machine.end()
+
+
+def state_of(moment: Moment, lost: Lost, power: Power, *, unread: Collection[str]) -> State:
+    """One disk of a crash point; its name says what is lost."""
+    tree = moment.cache.tree(lost)
+    digest = tree.digest(unread=unread)
+    choice = f"{digest[:_NAME]}+{spelled(lost, power.tearing)}"
+    return State(moment.point, lost, moment.told, tree, digest, choice)
+
+
+def spelled(lost: Lost, tearing: Tearing) -> str:
+    """What is lost, as a part of a name."""
+    return "_".join([tearing, *(f"{number}-{fate}" for number, fate in lost)])
+
+
+def read(text: str) -> tuple[Lost, Tearing]:
+    """What ``spelled`` wrote.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    word, *pairs = text.split("_")
+    if word not in PIECE_BYTES:
+        raise ValueError(text)
+    lost = []
+    for pair in pairs:
+        number, fate = pair.split("-")
+        lost.append((int(number), int(fate)))
+    return tuple(lost), word
+
+
+def walk(
+    passage: Passage,
+    power: Power,
+    verdicts: Verdicts,
+    *,
+    tally: Tally,
+    seen: set[tuple[str, Told]],
+    settles: bool = False,
+) -> Iterator[tuple[State, Recovered | Violation]]:
+    """Lose power at each point of ``passage``; yields each distinct state with its verdict.
+
+    Args:
+        passage: The calls.
+        power: How power is lost.
+        verdicts: The judge.
+        tally: Is added to.
+        seen: States that are not judged again; is added to.
+        settles: Stop once nothing that was pending at the passage's first point may still be lost.
+    """
+    below: int | None = None
+    unread = verdicts.workload.unread
+    for moment in moments(passage, power.cache(passage, verdicts.workload)):
+        if below is None:
+            below = moment.cache.changes
+        elif settles and not moment.cache.unsettled(below):
+            tally.exhaustive = False
+            return
+        tally.points += 1
+        seed = f"{power.seed} {power.model.name} {moment.point}"
+        tried = choices(moment.cache, extent=power.extent, seed=seed)
+        tally.exhaustive &= tried.is_exhaustive
+        for lost in tried.lost:
+            tally.raw += 1
+            state = state_of(moment, lost, power, unread=unread)
+            if lost not in tried.drawn:
+                state = replace(state, choice=state.digest[:_NAME])
+            if (state.digest, state.told) in seen:
+                continue
+            seen.add((state.digest, state.told))
+            tally.distinct += 1
+            verdict = verdicts.of(state, power.depth)
+            if isinstance(verdict, Recovered):
+                tally.recovered += 1
+                tally.rules[verdict.rule] += 1
+            yield state, verdict
