@@ -30,6 +30,7 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 _BY_MARKER = {
+    "needs_ptrace": require.require_ptrace,
     "needs_root": require.require_root,
     "needs_strace": require.require_strace,
     "needs_unprivileged_user": require.require_unprivileged_user,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import select
 import signal
@@ -48,6 +49,7 @@ def _be_child(job: Job, writing: int, limit_s: float, ready: Callable[[], None])
     try:
         os.setsid()
         _die_with_parent()
+        gc.freeze()  # what was there before is not looked through, and so not copied
         os.umask(0o022)
         for number in (signal.SIGALRM, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)

@@ -97,7 +97,7 @@ def _command(pid: int, log: Path, strike: Strike | None) -> list[str]:
         inject = ["-e", f"inject={strike.call.name}:signal=SIGKILL:when={strike.call.count}"]
     return [
         "strace", "-f", "-qq", "-y", "-s", "0", "-o", str(log), "-e", f"trace={_NAMES}",
-        "-e", "signal=none", *inject, "-p", str(pid),
+        "-e", "signal=KILL", *inject, "-p", str(pid),
     ]  # fmt: skip
 
 

@@ -72,6 +72,15 @@ def require_strace() -> str:
     return path
 
 
+def require_ptrace() -> None:
+    """Require that this process may trace its own children."""
+    from fault_injection.tracing.tracer import PtraceDriver
+
+    refusal = PtraceDriver().refusal()
+    if refusal is not None:
+        missing(refusal, remedy="on Linux on x86_64, allow ptrace (capability SYS_PTRACE)")
+
+
 def require_unshare() -> str:
     """Require an unshare that may make mount and network name spaces; returns its path."""
     path = require_command("unshare", remedy="apt-get install util-linux")
