@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import os
 import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -83,9 +85,24 @@ def _commanded(words: list[str], build: Build) -> int:
         "explain": _explain,
         "list": _list,
     }
-    code = commands[given.command](given, build())
+    code = commands[given.command](given, _registry(given, build()))
     sys.stdout.flush()
     return code
+
+
+def _registry(given: argparse.Namespace, registry: Registry) -> Registry:
+    """What there is to run, with somebody's own workloads in place of those of lastgood."""
+    place: str | None = getattr(given, "workloads_from", None)
+    if place is None:
+        return registry
+    module, _, name = place.partition(":")
+    sys.path.insert(0, os.getcwd())  # as `python -m` does; a console script does not
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except Exception as error:
+        raise UsageError(f"cannot take workloads from {place[:200]!r}: {told(error)}") from error
+    workloads = (found,) if hasattr(found, "judge") else tuple(found)
+    return replace(registry, workloads=workloads)
 
 
 def _end(message: str, code: int) -> int:
@@ -117,6 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("--level", action="append", choices=sorted(WHAT), help="again for more")
     runs.add_argument("--workload", action="append", metavar="NAME", help="again for more")
     _add_plan(runs)
+    _add_from(runs)
     runs.add_argument("--variants", action="store_true", help="a row for every variant")
     runs.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
     runs.add_argument("--fail-fast", action="store_true", help="stop at the first violation")
@@ -124,9 +142,20 @@ def _parser() -> argparse.ArgumentParser:
         ("replay", "judge one state again"),
         ("explain", "show one state, and what led to it"),
     ):
-        verbs.add_parser(verb, help=text, allow_abbrev=False).add_argument("id", metavar="STATE-ID")
+        one = verbs.add_parser(verb, help=text, allow_abbrev=False)
+        one.add_argument("id", metavar="STATE-ID")
+        _add_from(one)
     verbs.add_parser("list", help="say what there is to run", allow_abbrev=False)
     return parser
+
+
+def _add_from(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--from",
+        dest="workloads_from",
+        metavar="MODULE:NAME",
+        help="your own workloads: one, or several in a tuple or list",
+    )
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
@@ -196,7 +225,7 @@ def _workloads(names: list[str] | None, registry: Registry) -> list[Workload]:
 
 
 def _again(given: argparse.Namespace) -> str:
-    words = [*report.PROGRAM.split(), "run"]
+    words = []
     for level in given.level or ():
         words += ["--level", level]
     for workload in given.workload or ():
@@ -204,7 +233,12 @@ def _again(given: argparse.Namespace) -> str:
     words += ["--budget", given.budget, "--seed", str(given.seed)]
     if given.fail_fast:
         words.append("--fail-fast")
-    return shlex.join(words)
+    return _again_words("run", given.workloads_from, words)
+
+
+def _again_words(verb: str, workloads_from: str | None, words: list[str]) -> str:
+    own = ["--from", workloads_from] if workloads_from else []
+    return shlex.join([*report.PROGRAM.split(), verb, *own, *words])
 
 
 def _progress(jobs: int) -> Callable[[Result], None]:
@@ -256,7 +290,8 @@ def _replay(given: argparse.Namespace, registry: Registry) -> int:
 def _explain(given: argparse.Namespace, registry: Registry) -> int:
     level, case = _case(given.id, registry)
     verdict = explain.judged(level, case)
-    print(explain.explain(case, verdict), end="")
+    again = _again_words("replay", given.workloads_from, [str(case.id)])
+    print(explain.explain(case, verdict, again=again), end="")
     return EXIT_VIOLATIONS if isinstance(verdict, Violation) else 0
 
 

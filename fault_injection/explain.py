@@ -13,7 +13,6 @@ from typing import Final
 from fault_injection.calls import Call
 from fault_injection.disk import Tree
 from fault_injection.levels import Case, Level
-from fault_injection.report import PROGRAM
 from fault_injection.workload import ORACLES, Recovered, Violation
 from fault_injection.world import Told
 from lastgood.errors import printable
@@ -31,12 +30,13 @@ def judged(level: Level, case: Case) -> Recovered | Violation:
         return violation
 
 
-def explain(case: Case, verdict: Recovered | Violation) -> str:
+def explain(case: Case, verdict: Recovered | Violation, *, again: str) -> str:
     """Everything about one state.
 
     Args:
         case: The state.
         verdict: What its level says of it.
+        again: The command that judges it again.
     """
     parts = [
         [str(case.id), printable(case.title)],
@@ -44,7 +44,7 @@ def explain(case: Case, verdict: Recovered | Violation) -> str:
         ["What is on the disk", *_listing(case.tree)],
         ["What the world knows", *_known(case.told)],
         ["What must be, and what is", *_duty(case), *verdict_lines(verdict)],
-        [f"again: {PROGRAM} replay {case.id}"],
+        [f"again: {again}"],
     ]
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
@@ -64,7 +64,8 @@ def _done(case: Case) -> Iterator[str]:
         call = case.calls[at] if at < len(case.calls) else None
         is_shown = call is not None and _is_shown(call, case)
         if folded and (news or is_shown or call is None):
-            yield f"{_INDENT}… {folded} {'call that only reads' if folded == 1 else 'calls that only read'}"
+            which = "calls that only read" if folded > 1 else "call that only reads"
+            yield f"{_INDENT}… {folded} {which}"
             folded = 0
         yield from (f"{_INDENT}world: {line}" for line in news)
         if call is not None and is_shown:
@@ -82,7 +83,7 @@ def _line(call: Call, case: Case, width: int, *, several: bool) -> str:
     what = printable(call.what, limit_chars=_WHAT)
     fate = case.fates.get(call.number)
     marks = [f"[{printable(fate)}]"] if fate is not None else []
-    if call.injected:
+    if call.injected and call.injected != fate:
         marks.append(f"<{printable(call.injected)}>")
     elif call.error:
         marks.append(f"<error {call.error}>")

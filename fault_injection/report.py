@@ -12,7 +12,8 @@ The JSON document (``"report": 1``; a field that changes its meaning raises the 
                ``points``, ``raw``, ``distinct``, ``recovered``, ``exhaustive``, ``seconds``,
                ``rules`` (which rule rescued how many), ``violations`` (each with ``id``,
                ``oracle``, ``expected``, ``got``, ``replay``)
-``totals``     by level: ``workloads`` and the sums of the rows; ``exhaustive``: all of them are
+``totals``     by level: ``workloads`` and the sums of the rows; ``exhaustive``: all of them are;
+               ``whole``: how many of ``distinct`` are of rows that are
 ``not_run``    ``level``, ``workload`` (empty: all), ``ending``, ``reason``, ``remedy``
 =============  ===============================================================================
 """
@@ -70,7 +71,8 @@ class Sums:
         distinct: Those that differ.
         recovered: Those of them that were judged right.
         violations: The others.
-        exhaustive: Whether all of them are.
+        whole: How many of ``distinct`` are of variants whose every state was tried.
+        is_exhaustive: Whether all variants are such.
         seconds: Of processors.
         workloads: How many there are.
     """
@@ -83,7 +85,8 @@ class Sums:
     distinct: int = 0
     recovered: int = 0
     violations: int = 0
-    exhaustive: bool = True
+    whole: int = 0
+    is_exhaustive: bool = True
     seconds: float = 0.0
     workloads: set[str] = field(default_factory=set)
 
@@ -94,9 +97,17 @@ class Sums:
         self.distinct += tally.distinct
         self.recovered += tally.recovered
         self.violations += len(tally.violations)
-        self.exhaustive &= tally.exhaustive
+        self.whole += tally.distinct if tally.exhaustive else 0
+        self.is_exhaustive &= tally.exhaustive
         self.seconds += tally.seconds
         self.workloads.add(tally.workload)
+
+    @property
+    def tried(self) -> str:
+        """Whether every state was tried, none of the variants' whole, or some of them."""
+        if self.is_exhaustive:
+            return "exhaustive"
+        return "partly" if self.whole else "sampled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +261,8 @@ def _totals(sums: Sums) -> dict[str, Any]:
         "distinct": sums.distinct,
         "recovered": sums.recovered,
         "violations": sums.violations,
-        "exhaustive": sums.exhaustive,
+        "exhaustive": sums.is_exhaustive,
+        "whole": sums.whole,
         "seconds": round(sums.seconds, 3),
     }
 

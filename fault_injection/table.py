@@ -59,8 +59,7 @@ def _line(level: str, name: str, row: Sums, width: int) -> str:
     shown = name if len(name) <= width else name[: width - 1] + "…"
     numbers = (row.points, row.raw, row.distinct, row.recovered, row.violations)
     cells = "".join(f"{number:>11,}" for number in numbers)
-    tried = "exhaustive" if row.exhaustive else "sampled"
-    return f"{level:<7} {shown:<{width}}{cells}  {tried:<11}{row.seconds:>8.1f}"
+    return f"{level:<7} {shown:<{width}}{cells}  {row.tried:<11}{row.seconds:>8.1f}"
 
 
 def _violations(found: list[Counterexample]) -> list[str]:

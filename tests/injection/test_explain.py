@@ -18,7 +18,7 @@ def test_explanation_shows_calls_fates_knowledge_disk_and_verdict() -> None:
     Method: the whole text of a small state that holds one of everything.
     """
     level, state = ToyLevel("L3"), case("L3", Toy("violates"))
-    text = explain(state, judged(level, state))
+    text = explain(state, judged(level, state), again="again")
     check_equal(text, (GOLDEN / "toy.txt").read_text("utf-8"), "explanation")
     check(all(c == "\n" or c.isprintable() for c in text), "not escaped")
 
@@ -26,7 +26,7 @@ def test_explanation_shows_calls_fates_knowledge_disk_and_verdict() -> None:
 def test_explanation_of_a_good_state_says_what_was_recovered() -> None:
     """Also a state that is as it must be can be looked at. Method: the same state, judged well."""
     level, state = ToyLevel("L3"), case("L3", Toy("fine"))
-    text = explain(replace(state, must_stop=True), judged(level, state))
+    text = explain(replace(state, must_stop=True), judged(level, state), again="again")
     check("  as it must be: checkpoint 20, by: newest revision\n" in text, text)
     check("must be refused" in text, "nobody says that it must stop")
 
@@ -34,5 +34,5 @@ def test_explanation_of_a_good_state_says_what_was_recovered() -> None:
 def test_state_whose_history_is_not_known_says_what_was_known_in_the_end() -> None:
     """A level may leave out when the world learnt what. Method: a case without marks."""
     level, state = ToyLevel("L3"), replace(case("L3", Toy("fine")), marks=())
-    text = explain(state, judged(level, state))
+    text = explain(state, judged(level, state), again="again")
     check("world:" not in text and "  acknowledged: save 10, save 20\n" in text, text)

@@ -43,13 +43,13 @@ def test_table_is_this() -> None:
     expected = """\
 level   workload     points     states   distinct  recovered violations  tried       seconds
 --------------------------------------------------------------------------------------------
-L1      fine             14      1,234        617        617          0  sampled         0.5
-L1      violates         14      1,234        617        616          1  sampled         0.5
-L1      together         28      2,468      1,234      1,233          1  sampled         1.0
+L1      fine             14      1,234        617        617          0  partly          0.5
+L1      violates         14      1,234        617        616          1  partly          0.5
+L1      together         28      2,468      1,234      1,233          1  partly          1.0
 --------------------------------------------------------------------------------------------
-L3      fine             14      1,234        617        617          0  sampled         0.5
-L3      violates         14      1,234        617        616          1  sampled         0.5
-L3      together         28      2,468      1,234      1,233          1  sampled         1.0
+L3      fine             14      1,234        617        617          0  partly          0.5
+L3      violates         14      1,234        617        616          1  partly          0.5
+L3      together         28      2,468      1,234      1,233          1  partly          1.0
 """
     text = as_text(report("fine", "violates"))
     check(text.startswith(expected), text)
@@ -107,7 +107,9 @@ def test_document_holds_every_number_and_its_sums() -> None:
         for name in ("points", "raw", "distinct", "recovered"):
             check_equal(totals[name], sum(row[name] for row in rows), f"{level} {name}")
         check_equal(totals["violations"], sum(len(r["violations"]) for r in rows), "violations")
-        check_equal((totals["workloads"], totals["exhaustive"]), (2, False), level)
+        whole = sum(row["distinct"] for row in rows if row["exhaustive"])
+        found = [totals[name] for name in ("workloads", "exhaustive", "whole")]
+        check_equal(found, [2, False, whole], level)
     (told,) = document["rows"][2]["violations"]
     check_equal((told["id"], told["oracle"]), (str(violation("L1").id), "O1"), "violation")
     not_run = [(absence["level"], absence["ending"]) for absence in document["not_run"]]
