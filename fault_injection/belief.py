@@ -1,0 +1,261 @@
+"""What lastgood believes of a tree: to whoever reads it, and to whoever opens it for writing.
+
+This is no judgement and knows no workload: it opens what is there as the program that made it
+would, and says what came back, so that the answers to two trees can be compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from fault_injection.disk import Tree
+from fault_injection.machine import MemoryMachine
+from fault_injection.workloads.keys import KEYS
+from lastgood import Checkpoint, CheckpointStore, Keyring
+from lastgood.errors import LastgoodError
+from lastgood.formats import canonical, names
+from lastgood.formats.event import Event
+from lastgood.formats.session import Program
+from lastgood.report import Report
+from lastgood.storage.posix import PosixRoot
+from lastgood.store import Store, open_store
+
+NOBODY: Final = "nothing"
+"""Content of a session that holds neither a checkpoint nor an event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A session, and how the program that made it opens it.
+
+    Attributes:
+        session: Its id.
+        store: Path of its store, without a leading slash.
+        directory: Where it lies below the store.
+        has_log: Whether it has an event log.
+        schema: Version of its newest state.
+        program: Who made it.
+    """
+
+    session: str
+    store: str
+    directory: str
+    has_log: bool
+    schema: int
+    program: Program
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What is believed of a session; of a new one, nothing.
+
+    Attributes:
+        sequence: Of the checkpoint, 0: none.
+        content: Digest of its state, its fingerprints and the program's events behind it.
+        end: Number of the last event.
+        epoch: Of the newest revision; 0: there is none.
+    """
+
+    sequence: int
+    content: str
+    end: int
+    epoch: int
+
+    @property
+    def state(self) -> tuple[int, str]:
+        """What a program goes on with."""
+        return self.sequence, self.content
+
+    def __str__(self) -> str:
+        """For people."""
+        if self.content == NOBODY:
+            return f"a session without a state, epoch {self.epoch}"
+        return f"checkpoint {self.sequence}, events to {self.end}, epoch {self.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What one process found.
+
+    Attributes:
+        belief: What it believes; an error stands where it stops.
+        left: What was there afterwards.
+        report: What ``check`` says; None where the store could not be opened, or of a writer.
+    """
+
+    belief: Belief | LastgoodError
+    left: Tree
+    report: Report | None = None
+
+    @property
+    def reported(self) -> int:
+        """Exit code of ``lastgood verify``."""
+        if self.report is not None:
+            return self.report.exit_code
+        return self.belief.exit_code if isinstance(self.belief, LastgoodError) else 0
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a check says anything at all beside *good*."""
+        found = self.report
+        return self.reported != 0 or (
+            found is not None and bool(found.leftovers or found.foreign or found.notices)
+        )
+
+
+def subjects(tree: Tree, *, keys: Keyring = KEYS) -> tuple[Subject, ...]:
+    """The sessions of an honest tree, by directory.
+
+    Raises:
+        LastgoodError: It is not honest.
+    """
+    roots = [path.removesuffix(f"/{names.STORE}") for path, _ in tree.paths() if _is_store(path)]
+    return tuple(subject for root in roots for subject in _sessions(tree, root, keys))
+
+
+def _is_store(path: str) -> bool:
+    return path.endswith(f"/{names.STORE}")
+
+
+def _sessions(tree: Tree, root: str, keys: Keyring) -> Iterator[Subject]:
+    with _opened(MemoryMachine(tree), root, keys) as store:
+        for entry in sorted(store.sessions(), key=lambda entry: entry.directory):
+            if entry.record is None:
+                raise entry.problem or ValueError(f"{entry.directory} was never begun")
+            yield Subject(
+                session=entry.record.session,
+                store=root,
+                directory=entry.directory,
+                has_log=entry.record.log is not None,
+                schema=_schema(store, entry.record.session),
+                program=entry.record.program,
+            )
+
+
+def read(tree: Tree, subject: Subject, *, keys: Keyring = KEYS) -> Looked:
+    """Load and check, by a process that only reads."""
+    machine = MemoryMachine(tree, seed="reader")
+    report: Report | None = None
+    belief: Belief | LastgoodError
+    try:
+        with (
+            _opened(machine, subject.store, keys) as store,
+            _checkpoints(store, subject, "read") as opened,
+        ):
+            try:
+                loaded = _loaded(store, opened, subject)
+            except LastgoodError as error:
+                belief = error
+                report = opened.check()
+            else:
+                report = opened.check()
+                manifest = report.selection.manifest if report.selection else None
+                belief = replace(loaded, epoch=manifest.epoch if manifest else 0)
+    except LastgoodError as error:
+        belief = error
+    return Looked(belief, machine.disk.tree(), report)
+
+
+def own(tree: Tree, subject: Subject, *, keys: Keyring = KEYS) -> Looked:
+    """Open for writing, load, and close."""
+    machine = MemoryMachine(tree, seed="owner")
+    belief: Belief | LastgoodError
+    try:
+        with _opened(machine, subject.store, keys) as store:
+            if subject.has_log:
+                belief = _resumed(store, subject)
+            else:
+                with _checkpoints(store, subject, "write") as opened:
+                    found = opened.load_latest()
+                    sequence = found.sequence if found else 0
+                    belief = Belief(sequence, _kept(found), 0, opened.fencing_token)
+    except LastgoodError as error:
+        belief = error
+    return Looked(belief, machine.disk.tree())
+
+
+@contextlib.contextmanager
+def _opened(machine: MemoryMachine, store: str, keys: Keyring) -> Iterator[Store]:
+    root = PosixRoot(
+        f"/{store}",
+        filesystem=machine.process(),
+        clock=machine.clock,
+        entropy=machine.entropy,
+    )
+    try:
+        with open_store(root, keys=keys, clock=machine.clock, entropy=machine.entropy) as opened:
+            yield opened
+    finally:
+        root.close()
+        machine.end()
+
+
+def _checkpoints(store: Store, subject: Subject, mode: Literal["read", "write"]) -> CheckpointStore:
+    return store.checkpoints(
+        subject.session, mode=mode, schema_version=subject.schema, program=subject.program
+    )
+
+
+def _schema(store: Store, session: str) -> int:
+    newest = store.newest(session)
+    return 1 if newest is None else newest[0].schema_version or 1
+
+
+class _Seen:
+    """A reducer that leaves the state alone and keeps what it is given, once each."""
+
+    def __init__(self) -> None:
+        self._events: dict[int, list[object]] = {}
+
+    def __call__(self, state: Any, event: Event) -> Any:
+        self._events[event.sequence] = [event.type, event.data]
+        return state
+
+    @property
+    def events(self) -> list[list[object]]:
+        return list(self._events.values())
+
+
+def _program(subject: Subject, seen: _Seen) -> dict[str, Any]:
+    return {
+        "reducer": seen,
+        "initial": {},
+        "schema_version": subject.schema,
+        "migrations": {older: lambda state: state for older in range(1, subject.schema)},
+        "program": subject.program,
+    }
+
+
+def _loaded(store: Store, opened: CheckpointStore, subject: Subject) -> Belief:
+    """What a reader has; the epoch is told by a check."""
+    if not subject.has_log:
+        found = opened.load_latest()
+        return Belief(found.sequence if found else 0, _kept(found), 0, 0)
+    seen = _Seen()
+    rehearsed = store.rehearse(subject.session, **_program(subject, seen))
+    if rehearsed is None:
+        return Belief(0, NOBODY, 0, 0)
+    content = _content(rehearsed.state or None, seen.events)
+    return Belief(rehearsed.checkpoint, content, rehearsed.end, 0)
+
+
+def _resumed(store: Store, subject: Subject) -> Belief:
+    seen = _Seen()
+    with store.session(subject.session, **_program(subject, seen)) as session:
+        content, found = _content(session.state or None, seen.events), session.resumed
+        return Belief(found.checkpoint, content, found.end, session.fencing_token)
+
+
+def _kept(found: Checkpoint | None) -> str:
+    return _content([found.state, list(found.fingerprints)] if found else None, [])
+
+
+def _content(base: object, events: list[list[object]]) -> str:
+    if base is None and not events:
+        return NOBODY
+    told: Any = [base, events]
+    return hashlib.blake2b(canonical.encode(told), digest_size=8).hexdigest()

@@ -1,0 +1,69 @@
+"""A tree as its paths: what a person with an editor sees, and changes.
+
+``spread`` and ``gathered`` are inverse but for the numbers of inodes. The pointer and the number
+of its revision are one file where a writer made them; they become one again wherever they hold
+the same bytes, so that a change by hand and a crash that leave the same have one digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from fault_injection.disk import Node, Tree
+from fault_injection.operations import ROOT
+from lastgood.formats import names
+from lastgood.formats.names import Kind
+
+Files = Mapping[str, Node]
+"""Nodes by path, without a leading slash; of a directory the mode alone counts."""
+
+_ROOT_MODE: Final = 0o755
+
+
+def spread(tree: Tree) -> dict[str, Node]:
+    """Every path of a tree with what is there."""
+    return {
+        path: Node(tree.nodes[inode].mode, tree.nodes[inode].data) for path, inode in tree.paths()
+    }
+
+
+def gathered(files: Files) -> Tree:
+    """The tree with these paths; what lies below a path that is not there is left out."""
+    nodes: dict[int, Node] = {}
+    entries: dict[int, list[tuple[str, int]]] = {ROOT: []}
+    folders = {"": ROOT}
+    shared: dict[tuple[str, bytes, int], int] = {}
+    for path in sorted(files, key=lambda path: (path.count("/"), path)):
+        parent, _, name = path.rpartition("/")
+        if parent not in folders:
+            continue
+        node, inode = files[path], len(nodes) + 2
+        if node.data is None:
+            folders[path] = inode
+            entries[inode] = []
+        elif is_manifest(name):
+            inode = shared.setdefault((parent, node.data, node.mode), inode)
+        entries[folders[parent]].append((name, inode))
+        nodes[inode] = node
+    for inode, held in entries.items():
+        mode = _ROOT_MODE if inode == ROOT else nodes[inode].mode
+        nodes[inode] = Node(mode, None, tuple(sorted(held)))
+    return Tree(nodes)
+
+
+def is_manifest(name: str) -> bool:
+    """Whether it is the pointer's name or that of a revision."""
+    parsed = names.parse(name)
+    return parsed is not None and parsed.kind in (Kind.POINTER, Kind.MANIFEST)
+
+
+def leaf(path: str) -> str:
+    """The last name of a path."""
+    return path.rpartition("/")[2]
+
+
+def kind_of(path: str) -> Kind | None:
+    """What the last name of a path stands for; None: it is foreign."""
+    parsed = names.parse(leaf(path))
+    return None if parsed is None else parsed.kind
