@@ -11,16 +11,19 @@ It reads a recording, call by call, and knows nothing of lastgood:
    written or given a mode for it, and that has a name, was synced after that; each name that was
    given for it, and still leads there, was synced with its directory; and none of these syncs
    failed. A directory's second sync does not help within the act whose first sync it failed in.
-4. **A close that reports an error is a failed sync** of the file, if it was written to for this act
-   through this descriptor (F9).
+4. **A close that reports an error is a failed sync** (F9) of a file that was written to for this
+   act through this descriptor: of what was not synced since, and of all of it if the file gets a
+   name afterwards. One that has its name, and was synced after its last write, lost nothing by it.
 
-*For an act* is what the processes that made a call in it did since its beginning, and what they
-did before, outside acts, since the last one ended: an opening's work belongs to the first act
-that rests on it. An act that raised is over when the next one begins.
+*For an act* is what the process that asked for it did since its beginning, and what it did before,
+outside acts, since its last one ended: an opening's work belongs to the first act that rests on
+it. An act that raised is over when its process begins the next one. Which process asks for an
+act is told by the first call that follows its beginning, and by the last before its end.
 
 Not asked for: removals (what is back after a loss of power was there), sizes alone (zeros that
-are cut, or are back), what the act itself removed again, temporaries without a name, and names
-that the workload calls unread.
+are cut, or are back), what the act itself removed again, files without a name, names that the
+workload calls unread, the name of a directory that holds nothing, and a second name, of which an
+error was reported, of a file whose first name is on the medium: nothing is lost with it.
 """
 
 from __future__ import annotations
@@ -37,6 +40,9 @@ from fault_injection.workload import Violation
 from fault_injection.world import Mark, Told
 
 _SYNCED: Final = "is synced before the act is acknowledged"
+
+_Name = tuple[int, str, int]
+"""A directory, a name in it, and the inode that it leads to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +107,19 @@ class _Work:
     Attributes:
         files: Written and not synced, by inode.
         names: Given and not synced: directory and name, with the inode.
-        failed_files: Their sync, or the close of a writing descriptor, failed.
+        failed_files: Their sync failed, or a close that they rest on.
+        failed_closes: Files whose close through a writing descriptor failed.
         failed_names: The sync of their directory failed.
+        doubted: Names that came although the call that gives them reported an error (F7).
         writing: Descriptors through which something was written.
     """
 
     files: dict[int, int] = field(default_factory=dict)
-    names: dict[tuple[int, str, int], int] = field(default_factory=dict)
+    names: dict[_Name, int] = field(default_factory=dict)
     failed_files: dict[int, int] = field(default_factory=dict)
-    failed_names: dict[tuple[int, str, int], int] = field(default_factory=dict)
+    failed_names: dict[_Name, int] = field(default_factory=dict)
+    failed_closes: dict[int, int] = field(default_factory=dict)
+    doubted: set[_Name] = field(default_factory=set)
     writing: set[int] = field(default_factory=set)
 
     def synced(self, inode: int) -> None:
@@ -141,8 +151,9 @@ class _Witness:
         }
         self._exempt = exempt
         self._works: dict[int, _Work] = {}
-        self._active: set[int] = set()  # processes that made calls since the last mark
-        self._act = ""  # the last that began, while nobody was told how it ended
+        self._last: int | None = None  # who made the last call since the world learnt something
+        self._begun: set[str] = set()  # acts without a call
+        self._acting: dict[int, set[str]] = {}  # acts of whose end nobody was told, by process
         self._marks = 0
         self._failed: dict[tuple[int, int], tuple[int, int]] = {}  # call and marks by then
         self._opened: dict[tuple[int, int], int] = {}
@@ -152,20 +163,17 @@ class _Witness:
     def learns(self, before: Told, now: Told, calls: int) -> Iterator[Breach]:
         """An act begins, or its end is told, or a recovery tells what it found."""
         known = {act.name: act.outcome for act in before.acts}
-        begun = [act.name for act in now.acts if act.name not in known]
-        ended = [act for act in now.acts if act.name in known and act.outcome != known[act.name]]
-        acknowledged = [act.name for act in ended if act.outcome == "acknowledged"]
-        if acknowledged:
-            for process in sorted(self._active):
-                yield from self._unsettled(self._work(process), ", ".join(acknowledged), calls)
-        if ended or (begun and self._act):
-            for process in self._active:  # told, or given up: nothing more rests on it
-                self._works.pop(process, None)
-        if begun:
-            self._act = begun[-1]
-        elif self._act in [act.name for act in ended]:
-            self._act = ""
-        self._active.clear()
+        ended = [act for act in now.acts if known.get(act.name, act.outcome) != act.outcome]
+        names = {act.name for act in ended}
+        if ended and self._last is not None:
+            acknowledged = [act.name for act in ended if act.outcome == "acknowledged"]
+            if acknowledged:
+                yield from self._unsettled(self._work(self._last), ", ".join(acknowledged), calls)
+            self._works.pop(self._last, None)  # told: nothing more rests on it
+        for acts in (self._begun, *self._acting.values()):
+            acts.difference_update(names)
+        self._begun |= {act.name for act in now.acts if act.name not in known}
+        self._last = None
         self._marks += 1
 
     def _unsettled(self, work: _Work, act: str, calls: int) -> Iterator[Breach]:
@@ -174,25 +182,46 @@ class _Witness:
         for inode, number in sorted((work.files | work.failed_files).items()):
             paths = [path for path in self._paths(inode) if _last(path) not in self._exempt]
             if paths:
-                how = "failed to be synced" if inode in work.failed_files else "was written"
+                how = "failed to be kept" if inode in work.failed_files else "was written"
                 yield Breach(
                     calls, f"what is written for an act {_SYNCED}", f"{told}, {paths[0]} {how} by "
                     f"call {number}"
                 )  # fmt: skip
         for entry, number in sorted((work.names | work.failed_names).items()):
-            directory, name, inode = entry
-            if name not in self._exempt and self._folders[directory].get(name) == inode:
+            if self._is_missed(work, entry):
                 how = "failed to be synced" if entry in work.failed_names else "was given"
                 yield Breach(
-                    calls, f"a name that is given for an act {_SYNCED}", f"{told}, the name {name} "
-                    f"{how} by call {number}"
+                    calls, f"a name that is given for an act {_SYNCED}", f"{told}, the name "
+                    f"{entry[1]} {how} by call {number}"
                 )  # fmt: skip
+
+    def _is_missed(self, work: _Work, entry: _Name) -> bool:
+        """Whether something would be lost with a name."""
+        directory, name, inode = entry
+        if name in self._exempt or self._folders[directory].get(name) != inode:
+            return False
+        if inode in self._folders:
+            return bool(self._folders[inode])
+        is_told = entry in work.failed_names or entry in work.doubted
+        return not (is_told and self._has_durable_name(inode))
+
+    def _has_durable_name(self, inode: int) -> bool:
+        pending = {e for work in self._works.values() for e in (*work.names, *work.failed_names)}
+        return any(
+            child == inode and (folder, name, inode) not in pending
+            for folder, names in self._folders.items()
+            for name, child in names.items()
+        )
 
     # --- what is called ------------------------------------------------------------------
 
     def sees(self, call: Call) -> Iterator[Breach]:
         """One call."""
-        self._active.add(call.process)
+        self._last = call.process
+        if self._begun:
+            if self._acting.get(call.process):
+                self._works.pop(call.process, None)  # what raised is given up
+            self._acting[call.process], self._begun = self._begun, set()
         work = self._work(call.process)
         for operation in call.operations:
             self._changes(work, operation, call)
@@ -201,8 +230,9 @@ class _Witness:
         elif call.name in SYNCS and call.inode:
             yield from self._syncs(call)
         elif call.name == "close" and call.error and call.fd in work.writing:
-            work.files.pop(call.inode, None)
-            work.failed_files[call.inode] = call.number
+            work.failed_closes[call.inode] = call.number
+            if call.inode in work.files:
+                work.failed(call.inode, call.number)
 
     def _syncs(self, call: Call) -> Iterator[Breach]:
         failure = self._failed.get((call.process, call.inode))
@@ -213,6 +243,7 @@ class _Witness:
                 f"a {what} whose sync failed is not synced again",
                 f"call {failure[0]} failed, call {call.number} syncs {call.path or '/'} again",
             )
+        later = failure is not None and failure[1] < self._marks
         if call.error:
             self._failed[call.process, call.inode] = (call.number, self._marks)
         for work in self._works.values():
@@ -220,7 +251,7 @@ class _Witness:
                 work.failed(call.inode, call.number)
                 continue
             work.synced(call.inode)
-            if failure is not None and (failure[1] < self._marks or not self._act):
+            if failure is not None and (not self._acting.get(call.process) or later):
                 work.forgiven(call.inode)
 
     def _is_new_attempt(self, call: Call, failure: tuple[int, int]) -> bool:
@@ -254,8 +285,13 @@ class _Witness:
 
     def _gives(self, work: _Work, directory: int, name: str, inode: int, call: Call) -> None:
         self._folders[directory][name] = inode
-        work.names[directory, name, inode] = call.number
-        work.failed_names.pop((directory, name, inode), None)
+        entry = (directory, name, inode)
+        work.names[entry] = call.number
+        work.failed_names.pop(entry, None)
+        if call.error:
+            work.doubted.add(entry)
+        if inode in work.failed_closes:
+            work.failed_files[inode] = work.failed_closes[inode]
 
     def _work(self, process: int) -> _Work:
         return self._works.setdefault(process, _Work())
