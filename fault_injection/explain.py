@@ -6,6 +6,7 @@ escaped (T12).
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Iterator
 from typing import Final
@@ -85,8 +86,8 @@ def _line(call: Call, case: Case, width: int, *, several: bool) -> str:
     marks = [f"[{printable(fate)}]"] if fate is not None else []
     if call.injected and call.injected != fate:
         marks.append(f"<{printable(call.injected)}>")
-    elif call.error:
-        marks.append(f"<error {call.error}>")
+    elif call.error and not call.injected:
+        marks.append(f"<{errno.errorcode.get(call.error, call.error)}>")
     return f"{call.number:>6}   {process}{call.name:<10} {what:<{width}} {' '.join(marks)}".rstrip()
 
 

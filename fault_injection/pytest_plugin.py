@@ -1,0 +1,121 @@
+"""Fixtures and a marker for crash tests of anybody's store.
+
+``memory_machine``
+    A machine in memory: ``memory_machine.process()`` is the system that a store calls.
+
+``crash_test``
+    A function that takes a workload, runs levels with it, and fails the test with an explanation
+    of the first state of each level that broke a promise. It returns the tallies.
+
+``@pytest.mark.fault_injection(levels=("L1", "L3"), budget="ci", seed=0)``
+    Says which levels ``crash_test`` runs, and how much it tries; these are the defaults. L2 and L5
+    ask more of a workload than a seam: L2 runs it on real files, L5 needs to know what it may say
+    of damage.
+
+A level that cannot be run here skips the test, with its reason and remedy, and fails it with
+``LASTGOOD_REQUIRE_ALL=1``. All of it runs in the process of the test.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from fault_injection.levels import Counterexample, Level, Plan, Tally
+    from fault_injection.machine import MemoryMachine
+    from fault_injection.workload import Workload
+
+MARKER = "fault_injection"
+_DEFAULTS: dict[str, Any] = {"levels": ("L1", "L3"), "budget": "ci", "seed": 0}
+
+CrashTest = Callable[["Workload"], "list[Tally]"]
+"""What ``crash_test`` is."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line(
+        "markers",
+        f'{MARKER}(levels=("L1", "L3"), budget="ci", seed=0): what the fixture crash_test runs',
+    )
+
+
+@pytest.fixture
+def memory_machine() -> MemoryMachine:
+    """A machine in memory, with an empty disk."""
+    from fault_injection.machine import MemoryMachine
+
+    return MemoryMachine()
+
+
+@pytest.fixture
+def crash_test(request: pytest.FixtureRequest) -> CrashTest:
+    """Runs levels with a workload, and fails with an explanation.
+
+    Raises:
+        ValueError: The marker asks for what there is not.
+    """
+    levels, plan = _asked(request.node.get_closest_marker(MARKER))
+
+    def test(workload: Workload) -> list[Tally]:
+        tallies = [tally for level in levels for tally in _tried(level, workload, plan)]
+        if not sum(tally.distinct for tally in tallies):
+            pytest.fail(f"{workload.name} came through no state at all", pytrace=False)
+        found = [(tally, one) for tally in tallies for one in tally.violations]
+        if found:
+            pytest.fail(_told(found, workload, levels, request.node.nodeid), pytrace=False)
+        return tallies
+
+    return test
+
+
+def _asked(marker: pytest.Mark | None) -> tuple[list[Level], Plan]:
+    from fault_injection.levels import Plan
+    from fault_injection.levels.registry import built
+
+    asked = {**_DEFAULTS, **(marker.kwargs if marker else {})}
+    if marker is not None and (marker.args or asked.keys() - _DEFAULTS.keys()):
+        raise ValueError(f"the marker {MARKER} takes levels=, budget= and seed=, nothing else")
+    registry = built()
+    levels = [registry.level(name) for name in asked["levels"]]
+    if not levels or None in levels or isinstance(asked["levels"], str):
+        known = ", ".join(level.name for level in registry.levels)
+        raise ValueError(f"levels={asked['levels']!r}: there are {known}")
+    if asked["budget"] not in ("ci", "exhaustive"):
+        raise ValueError(f"budget={asked['budget']!r} is neither ci nor exhaustive")
+    plan = Plan(budget=asked["budget"], seed=asked["seed"])
+    return [level for level in levels if level is not None], plan
+
+
+def _tried(level: Level, workload: Workload, plan: Plan) -> list[Tally]:
+    from fault_injection.levels import NotRunError
+    from fault_injection.workload import BadWorkloadError
+
+    try:
+        return list(level.run(workload, plan))
+    except NotRunError as error:
+        if os.environ.get("LASTGOOD_REQUIRE_ALL") == "1":
+            pytest.fail(f"LASTGOOD_REQUIRE_ALL=1, but {level.name}: {error}", pytrace=False)
+        pytest.skip(f"{level.name}: {error}")
+    except BadWorkloadError as error:
+        pytest.fail(f"the workload cannot be tested: {error}", pytrace=False)
+
+
+def _told(
+    found: list[tuple[Tally, Counterexample]], workload: Workload, levels: list[Level], node: str
+) -> str:
+    """How many each level found, and its first state in full."""
+    from fault_injection.explain import explain, judged
+
+    parts = []
+    for level in levels:
+        mine = [one for tally, one in found if tally.level == level.name]
+        if mine:
+            case = level.case(workload, mine[0].id)
+            shown = explain(case, judged(level, case), again=f"pytest {node}")
+            parts.append(f"{level.name}: {len(mine)} violations, the first of them\n\n{shown}")
+    return "\n\n".join(parts)
