@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from fault_injection import workloads
-from fault_injection.levels import Level
-from fault_injection.state_id import LEVELS, BadStateIdError, LevelName, StateId
+from fault_injection.levels import Level, damage, faults, kill, power
+from fault_injection.state_id import BadStateIdError, StateId
 from fault_injection.workload import Workload
 
 WHAT: Final = {
@@ -25,13 +24,6 @@ NOT_BUILT: Final = {
     "L4": "real file systems are not built yet; what is known of them is in the models of L3"
 }
 """Levels that the fault model names and nobody can run."""
-
-_HOME: Final[dict[LevelName, str]] = {
-    "L1": "faults",
-    "L2": "kill",
-    "L3": "power",
-    "L5": "damage",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +65,8 @@ class Registry:
 
 def built() -> Registry:
     """Everything of this harness."""
-    found = []
-    for name in LEVELS:
-        try:
-            module = importlib.import_module(f"fault_injection.levels.{_HOME[name]}")
-        except ModuleNotFoundError as error:
-            if error.name != f"fault_injection.levels.{_HOME[name]}":
-                raise
-            continue
-        found.append(module.LEVEL)
-    return Registry(tuple(found), workloads.WORKLOADS)
+    levels = (faults.LEVEL, kill.LEVEL, power.LEVEL, damage.LEVEL)
+    return Registry(levels, workloads.WORKLOADS)
 
 
 Build = Callable[[], Registry]

@@ -86,6 +86,8 @@ def test_seam_may_call_what_it_wraps(name: str, source: str) -> None:
         ("rules/planted.py", "import time", "Formats and rules"),
         ("storage/memory.py", "from lastgood.storage import posix", "Storage"),
         ("errors.py", "import tests.support", "The product"),
+        ("errors.py", "import fault_injection.disk", "The product"),
+        ("../../fault_injection/disk.py", "from fault_injection import runner", "Harness"),
         ("survey.py", "import rich", "Only the command line"),
         ("unheard_of.py", "", "Floors"),
     ],
@@ -97,14 +99,16 @@ def test_import_against_a_floor_is_found(
 
     Method: plant one import in a copy of the source and run the contracts on it.
     """
-    shutil.copytree(TOP / "src", tmp_path / "src")
+    for name in ("src", "fault_injection"):
+        shutil.copytree(TOP / name, tmp_path / name)
+    shutil.copy(TOP / "pyproject.toml", tmp_path)
     target = tmp_path / "src" / "lastgood" / module
     with target.open("a", encoding="utf-8") as file:
         file.write(f"\n{planted}\n")
     program = "import importlinter.cli as c; raise SystemExit(c.lint_imports(no_cache=True))"
     ran = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=TOP,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
         capture_output=True,
         text=True,
