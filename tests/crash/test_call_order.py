@@ -5,8 +5,8 @@ operation                                  fsyncs
 =========================================  ======
 a save (S4 two, S6 one, S7 one)                 4
 a save that is ``unchanged``                    0
-opening a store whose directory is missing     13
-opening a new session of a store                9
+opening a store whose directory is missing     14
+opening a new session of a store               10
 opening what was closed cleanly                 4
 opening after a death before S4                 5
 opening after a death between S4 and S6         5
@@ -151,8 +151,8 @@ FSYNCS: Final[dict[str, tuple[Callable[[Scenes], list[str]], int]]] = {
         working(lambda store: store.save(checkpoint(40)), lambda store: store.save(checkpoint(40))),
         0,
     ),
-    "opening a new store": (opening("absent"), 13),
-    "opening a new session": (second_session, 9),
+    "opening a new store": (opening("absent"), 14),
+    "opening a new session": (second_session, 10),
     "opening a closed session": (opening("three"), 4),
     "opening after a death before S4": (opening("temporary"), 5),
     "opening after a death between S4 and S6": (opening("published"), 5),

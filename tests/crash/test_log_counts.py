@@ -9,7 +9,7 @@ save                                               4          0
 save with new fingerprints (one line first)        4          1
 save of what is saved already                      0          0
 clean close                                        0          1
-opening a new session of a new store              15          1
+opening a new session of a new store              16          1
 opening what was closed cleanly                    6          3
 opening behind a death                             6          3
 loading, verifying, listing, events                0          0
@@ -255,7 +255,7 @@ def test_openings_make_the_stated_syncs(fast: Path) -> None:
 
     Method: a new store, one that was closed, one whose owner left without a word.
     """
-    check_equal(syncs(opening(fast)), (15, 1), "opening a new session of a new store")
+    check_equal(syncs(opening(fast)), (16, 1), "opening a new session of a new store")
     check_equal(syncs(opening(fast)), (6, 3), "opening behind a death")
     with opened(fast) as session:
         session.append(*given("a"))

@@ -45,13 +45,18 @@ def make_directories(filesystem: FileSystem, path: str) -> None:
 def make_session(root: Directory, name: str) -> None:
     """Make the directory of a session, durably.
 
-    One that exists may have been made by a process that was killed before the fsync; its
-    owner's ``persist`` (R1) makes that up before anything is built on it.
+    The root is fsynced before, too: the ``store.json`` in it may be what a killed process left
+    visible and not durable, and a session without it is damage to whoever comes after a loss of
+    power (F11). A directory that exists may have been made by a process that was killed before
+    the fsync; its owner's ``persist`` (R1) makes that up before anything is built on it.
 
     Raises:
         StorageError: It could not be made.
     """
     with reported(f"Making the session's directory {printable(name)}"):
+        if _exists(root.filesystem, name, dir_fd=root.fd):
+            return
+        root.sync()
         try:
             root.filesystem.mkdir(name, dir_fd=root.fd)
         except FileExistsError:
@@ -68,9 +73,9 @@ def _split(filesystem: FileSystem, path: str) -> tuple[str, list[str]]:
     return path, missing
 
 
-def _exists(filesystem: FileSystem, path: str) -> bool:
+def _exists(filesystem: FileSystem, path: str, *, dir_fd: int | None = None) -> bool:
     try:
-        filesystem.stat(path)
+        filesystem.stat(path, dir_fd=dir_fd)
     except FileNotFoundError:
         return False
     return True
