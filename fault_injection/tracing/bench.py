@@ -257,7 +257,7 @@ def _ending(run: Run) -> str:
     if run.hung:
         return "it hangs"
     if run.left:
-        return f"it left {', '.join(run.left)}"
+        return f"it left {len(run.left)} process{'es' if len(run.left) > 1 else ''}"
     if run.escaped:
         return run.escaped
     if run.signal:
