@@ -16,7 +16,13 @@ from fault_injection.workloads.keys import KEYS
 from fault_injection.workloads.systems import Below
 from fault_injection.world import Told, World
 from lastgood import Checkpoint, CheckpointStore
-from lastgood.errors import DurabilityUnknownError, FencedError, LastgoodError
+from lastgood.errors import (
+    BusyError,
+    DurabilityUnknownError,
+    FencedError,
+    LastgoodError,
+    LockedError,
+)
 from lastgood.formats import names
 from lastgood.inspection import Report
 from lastgood.storage.filesystem import FileSystem
@@ -126,6 +132,8 @@ class Checkpoints:
                 _expect("O4", found, again, "the same checkpoint to whoever opens it for writing")
             if depth == "whole":
                 self._judge_going_on(machine, told, found)
+        except (LockedError, BusyError) as error:
+            raise Violation("O9", expected="no lock that is stuck", got=f"{error}") from error
         except LastgoodError as error:
             raise Violation(
                 "O1",

@@ -161,9 +161,9 @@ def judge_stored(stored: Stored, told: Told) -> None:
         judge_items([], told, oracle="O8")
         judge_current(None, told)
         return
-    previous = [row for row in report.rows if row.role == "previous" and not row.is_verified]
-    if previous:
-        raise Violation("O6", expected="a previous generation", got=f"{previous[0].problem}")
+    stopping = getattr(report.error, "name", "")
+    if any(row.role == "previous" and row.name == stopping for row in report.rows):
+        raise Violation("O6", expected="a previous generation", got=f"{report.error}")
     if report.selection is None or (report.log is None and report.error is not None):
         raise Violation("O1", expected="a session that opens", got=f"{report.error}")
     judge_items(stored.items(), told, oracle="O8")
