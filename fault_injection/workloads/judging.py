@@ -281,11 +281,10 @@ def rule_of(stored: Stored, *, migrated: bool = False) -> str:
         "torn tail": log.torn is not None,
         "segment skipped": bool(log.skipped),
         "stray segment": bool(log.stray),
-        "bytes behind the end passed over": any(
-            "behind its valid length" in n for n in report.notices
-        ),
         "trimming interrupted": any(name.startswith("events-") for name in report.leftovers),
         "migrated": migrated,
         "nothing yet": selection.current is None,
     }
-    return ", ".join(rule for rule, holds in rules.items() if holds) or "newest revision"
+    is_behind = any("behind its valid length" in notice for notice in report.notices)
+    usual = "bytes behind the end passed over" if is_behind else "newest revision"
+    return ", ".join(rule for rule, holds in rules.items() if holds) or usual
