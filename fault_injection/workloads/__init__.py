@@ -1,4 +1,22 @@
-"""The jobs of lastgood that every level is run with."""
+"""The jobs of lastgood that every level is run with.
+
+=====================  ===================================================================
+``first``              the first save in a root that is missing, and its parent, too
+``saves``              five saves by one owner, with what each prunes
+``reopens``            an owner for each of two saves
+``new-session``        a session with a log begins in a store that is missing
+``appends``            events one by one and together; a batch that two segments share; saves
+``resumes``            behind an owner that died within an append: a torn tail
+``resumes-published``  behind an owner that died between S4 and S6 of a save
+``repairs-rebuild``    the current checkpoint is damaged, and rebuilt from the log
+``repairs-pointer``    the newest revision is damaged, and the one before it goes on
+``migrates``           a program of a newer schema goes on with a session
+``trims``              older segments of the log leave for an archive
+``writers``            two owners of checkpoints alone, whose locks exclude nobody
+``writers-overtaken``  one of them comes between S4 and S6 of the other's save
+``writers-log``        one of them comes between an append's look and its write
+=====================  ===================================================================
+"""
 
 from __future__ import annotations
 
