@@ -128,6 +128,7 @@ def test_going_on_acts_twice_and_can_be_recorded(workload: Workload) -> None:
     workload.judge(end, recording.world.told, depth="short")
 
 
+@pytest.mark.normal_only
 @pytest.mark.parametrize("workload", ALL)
 def test_every_state_that_a_kill_leaves_is_recovered(workload: Workload) -> None:
     """G1, G2, F1: nothing that was acknowledged is lost, no human is needed. Method: each state."""
