@@ -1,6 +1,6 @@
 # Everything runs in .venv, made by scripts/setup.sh; see CONTRIBUTING.md.
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test test-large check golden clean
+.PHONY: help setup tools demo test test-large check crash crash-exhaustive crash-quote golden clean
 MAKEFLAGS += --no-print-directory
 
 RUN := .venv/bin/python
@@ -9,7 +9,7 @@ WORKERS ?= 2
 QUICK := tests/house $(wildcard tests/formats tests/rules tests/keys)
 
 help: ## say what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## make .venv with lastgood in it
 	@scripts/setup.sh install
@@ -33,6 +33,18 @@ check: tools ## lint, format, types, import contracts and quick tests, in under 
 	$(RUN) -m mypy
 	.venv/bin/lint-imports --no-logo
 	$(RUN) -m pytest -n $(WORKERS) -m "not slow" $(QUICK)
+
+crash: tools ## stop the process, the power and the disk at every step, then see that planted bugs are found
+	@mkdir -p build
+	$(RUN) -m fault_injection run --budget ci --workers $(WORKERS) --json build/crash.json
+	$(RUN) -m fault_injection mutants --workers $(WORKERS) --json build/mutants.json
+
+crash-exhaustive: tools ## the same, and nothing is left to a sample; in under half an hour
+	@mkdir -p build
+	$(RUN) -m fault_injection run --budget exhaustive --workers $(WORKERS) --json build/crash-exhaustive.json
+
+crash-quote: crash ## write what make crash found into README.md
+	$(RUN) -m tests.injection.quote build/crash.json build/mutants.json
 
 golden: setup ## make the golden records again and compare them with the kept ones
 	$(RUN) -m tests.golden.make
