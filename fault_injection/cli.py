@@ -15,6 +15,7 @@ import os
 import shlex
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from typing import Final, NoReturn
 from fault_injection import explain, report, table
 from fault_injection.levels import Case, Level, NotRunError, Plan
 from fault_injection.levels.registry import NOT_BUILT, WHAT, Build, Registry, built
+from fault_injection.models.rules import MODELS
+from fault_injection.recording import record
 from fault_injection.runner import Job, Result, run, told
 from fault_injection.state_id import LEVELS, BadStateIdError, StateId
 from fault_injection.workload import BadWorkloadError, Violation, Workload
@@ -304,10 +307,18 @@ def _list(given: argparse.Namespace, registry: Registry) -> int:
         absent = "" if registry.level(name) else " (not built)"
         print(f"  {name}  {what}{absent}")
     print("workloads")
+    width = max((len(workload.name) for workload in registry.workloads), default=0)
     for workload in registry.workloads:
-        print(f"  {workload.name:<12}  {_first_line(workload)}")
+        print(f"  {workload.name:<{width}}  {_size(workload)}")
+    print("persistence models of L3")
+    print(f"  {', '.join(model.name for model in MODELS)}")
     return 0
 
 
-def _first_line(workload: Workload) -> str:
-    return (type(workload).__doc__ or "").strip().split("\n")[0]
+def _size(workload: Workload) -> str:
+    """What one run does: its calls, and its acts by kind."""
+    recording = record(workload)
+    before = len(recording.world.marks[0].told.acts)
+    kinds = Counter(act.kind for act in recording.world.told.acts[before:])
+    acts = ", ".join(f"{kind} {count}" for kind, count in kinds.items())
+    return f"{len(recording.calls):>4} calls; {acts or 'no acts'}"
