@@ -81,7 +81,7 @@ FAULTS: Final = tuple(
     for kind in _INJECTIONS
     if (kind, lasting) != ("short", "disk")
 )
-"""Every way in which a call fails; the first two are tried even in a sample."""
+"""Every way in which a call fails."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ error that people can act on, no descriptor left, O10), what it left on the disk
 of that when a fresh process recovers and goes on. No power is lost here, and nobody is killed.
 
 The exhaustive budget strikes every call in every way. A sample strikes every call that changes
-something with EIO, and with EIO although it took effect; at the others, and in the other ways,
-which take turns, it strikes as many as a number of calls allows, chosen by the seed.
+something with EIO, with EIO although it took effect, and, if it is a write, short; at the others,
+and in the other ways, which take turns, it strikes as many as a number of calls allows, chosen by
+the seed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from fault_injection.world import Told
 from lastgood.errors import LastgoodError
 
 _CLEAN: Final = "clean"
-_EVERYWHERE: Final = FAULTS[:2]
+_IN_EVERY_SAMPLE: Final = ("EIO-once", "after-once", "short-once")
+_ALWAYS: Final = tuple(fault for fault in FAULTS if str(fault) in _IN_EVERY_SAMPLE)
 _CALLS_IN_CI: Final = 300_000
 """Of all struck runs of one job together; some seconds."""
 
@@ -85,9 +87,19 @@ class Faults:
         """Strike the job; the first tally is of the run that nothing strikes."""
         bench = _bench(workload)
         yield _tally(bench, None, [len(bench.clean.calls)], plan, exhaustive=True)
-        for fault, points in _points(bench.clean.calls, plan).items():
+        for fault, points in self.points(bench.clean.calls, plan).items():
             all_points = [call.number for call in bench.clean.calls if fault.strikes(call)]
             yield _tally(bench, fault, points, plan, exhaustive=points == all_points)
+
+    def points(self, calls: Sequence[Call], plan: Plan) -> dict[Fault, list[int]]:
+        """Which of the calls of a job are struck, by fault."""
+        chosen = [(fault, call) for call in calls for fault in FAULTS if fault.strikes(call)]
+        if plan.budget == "ci":
+            chosen = list(_sampled(calls, plan.seed))
+        points: dict[Fault, list[int]] = {fault: [] for fault in FAULTS}
+        for fault, call in chosen:
+            points[fault].append(call.number)
+        return {fault: sorted(struck) for fault, struck in points.items()}
 
     def case(self, workload: Workload, state: StateId) -> Case:
         """Run the job again, struck as ``state`` says."""
@@ -145,23 +157,13 @@ def _fault(bench: _Bench, state: StateId) -> Fault | None:
     raise BadStateIdError(f"{state} does not come about: the job makes no such call any more")
 
 
-def _points(calls: Sequence[Call], plan: Plan) -> dict[Fault, list[int]]:
-    """Which calls are struck, by fault."""
-    possible = [(fault, call) for call in calls for fault in FAULTS if fault.strikes(call)]
-    if plan.budget == "ci":
-        possible = list(_sampled(calls, plan.seed))
-    points: dict[Fault, list[int]] = {fault: [] for fault in FAULTS}
-    for fault, call in possible:
-        points[fault].append(call.number)
-    return {fault: sorted(struck) for fault, struck in points.items()}
-
-
 def _sampled(calls: Sequence[Call], seed: int) -> Iterator[tuple[Fault, Call]]:
     """What every change can wait for: all changing calls, and of the others what time allows."""
-    always = [(fault, call) for call in calls if call.changes for fault in _EVERYWHERE]
-    perhaps = [(_EVERYWHERE[0], call) for call in calls if not call.changes]
+    changes = [call for call in calls if call.changes]
+    always = [(fault, call) for call in changes for fault in _ALWAYS if fault.strikes(call)]
+    perhaps = [(_ALWAYS[0], call) for call in calls if not call.changes]
     for call in calls:
-        turn = [fault for fault in FAULTS if fault not in _EVERYWHERE and fault.strikes(call)]
+        turn = [fault for fault in FAULTS if fault not in _ALWAYS and fault.strikes(call)]
         perhaps.append((turn[(7 * call.number + seed) % len(turn)], call))
 
     def order(chosen: tuple[Fault, Call]) -> bytes:
