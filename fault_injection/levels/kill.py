@@ -10,8 +10,9 @@ L3's. A fault that is no death, a short write or an error, must leave a job that
 with a typed error; any other exception, a hang or a process left behind is a violation of
 ``error``.
 
-In the budget ``ci`` deaths are tried at every call that changes what is visible, and at a sample
-of the others; errors at a sample, half of it calls that change something or flush it.
+In the budget ``ci`` each fault strikes a sample of the calls: most of it calls that change what is
+visible, of errors also calls that flush it. Deaths before such calls are tried most, because a
+death after one differs from them in what was told alone.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from fault_injection.tracing.runs import (
     Strike,
     TracedCall,
 )
+from fault_injection.tracing.syscalls import SYNCS, changes
 from fault_injection.workload import Recovered, Violation, Workload
 
 _NAMES: Final[dict[str, CallName]] = {
@@ -46,17 +48,14 @@ _NAMES: Final[dict[str, CallName]] = {
     "mkdir": "mkdir", "mkdirat": "mkdir", "getdents64": "listdir", "flock": "flock",
 }  # fmt: skip
 """Of the kernel's calls those that the seam has, too."""
-_SYNCS: Final = ("fsync", "fdatasync", "sync_file_range", "syncfs")
-_CHANGES: Final = (
-    "write", "writev", "pwrite64", "pwritev", "pwritev2", "sendfile", "splice", "copy_file_range",
-    "creat", "truncate", "ftruncate", "fallocate", "link", "linkat", "symlink", "symlinkat",
-    "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir", "mkdir", "mkdirat", "mknod",
-    "mknodat", "chmod", "fchmod", "fchmodat", "fchmodat2",
-)  # fmt: skip
-"""Calls that change what every process sees."""
-_KILLS_CI: Final = (90, 6)
-_ERRORS_CI: Final = (10, 10)
-"""In the budget ``ci``: of calls that change, and of the others, so many of a kind of fault."""
+_CI: Final[dict[Fault, tuple[int, int]]] = {
+    "kill-before": (48, 4),
+    "kill-after": (24, 4),
+    "kill-middle": (10, 0),
+    "short-write": (10, 0),
+}
+_ERRORS_CI: Final = (6, 4)
+"""In the budget ``ci``: of calls that change something, and of the others, so many."""
 
 
 class Kill:
@@ -219,10 +218,10 @@ def _struck_by(fault: Fault, calls: Sequence[TracedCall]) -> list[TracedCall]:
 def _sample(calls: list[TracedCall], fault: Fault, plan: Plan) -> list[TracedCall]:
     if plan.budget == "exhaustive":
         return calls
-    counted = _CHANGES if fault in KILLS else (*_CHANGES, *_SYNCS)
-    changing = [call for call in calls if call.name in counted or call.creates]
+    synced = () if fault in KILLS else SYNCS
+    changing = [call for call in calls if changes(call) or call.name in synced]
     others = [call for call in calls if call not in changing]
-    most = _ERRORS_CI if fault not in (*KILLS, *OF_WRITES) else _KILLS_CI
+    most = _CI.get(fault, _ERRORS_CI)
     chosen = [*_spread(changing, most[0], plan.seed), *_spread(others, most[1], plan.seed)]
     return sorted(chosen, key=lambda call: call.number)
 
@@ -270,9 +269,9 @@ def _fates(run: Run, struck: TracedCall, fault: Fault) -> dict[int, str]:
     fates = {
         call.number: "persisted"
         for call in run.calls
-        if (call.name in _CHANGES or call.creates) and not run.errors.get(call.number)
+        if changes(call) and not run.errors.get(call.number)
     }
-    if struck.name not in _CHANGES and not struck.creates:
+    if not changes(struck):
         return fates
     half = f"torn: {struck.size_bytes // 2} of {struck.size_bytes} bytes"
     fates[struck.number] = {

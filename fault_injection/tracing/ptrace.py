@@ -17,6 +17,7 @@ from typing import Final
 _TRACEME: Final = 0
 _POKEDATA: Final = 5
 _POKEUSER: Final = 6
+_CONT: Final = 7
 _SYSCALL: Final = 24
 _SETOPTIONS: Final = 0x4200
 _GETEVENTMSG: Final = 0x4201
@@ -27,8 +28,11 @@ _TRACEFORK: Final = 1 << 1
 _TRACEVFORK: Final = 1 << 2
 _TRACECLONE: Final = 1 << 3
 _TRACEEXEC: Final = 1 << 4
+_TRACESECCOMP: Final = 1 << 7
 _EXITKILL: Final = 1 << 20
-_OPTIONS: Final = _TRACESYSGOOD | _TRACEFORK | _TRACEVFORK | _TRACECLONE | _TRACEEXEC | _EXITKILL
+_OPTIONS: Final = (
+    _TRACESYSGOOD | _TRACEFORK | _TRACEVFORK | _TRACECLONE | _TRACEEXEC | _TRACESECCOMP | _EXITKILL
+)
 
 WALL: Final = 0x40000000
 """Of waitpid: threads, too."""
@@ -36,6 +40,9 @@ EVENT_FORK: Final = 1
 EVENT_VFORK: Final = 2
 EVENT_CLONE: Final = 3
 EVENT_EXEC: Final = 4
+EVENT_SECCOMP: Final = 7
+"""The filter stops it: it stands before a system call."""
+_AT_EXIT: Final = 2
 _X86_64: Final = 0xC000003E
 _PAGE_BYTES: Final = 4096
 _PATH_BYTES: Final = 8192
@@ -99,13 +106,18 @@ def trace_me() -> None:
 
 
 def follow(pid: int) -> None:
-    """Have stops at system calls marked, new processes traced too, and all killed if we die."""
+    """Obey filters, trace new processes too, and have all killed if this process dies."""
     _request(_SETOPTIONS, pid, 0, _OPTIONS)
 
 
 def go_on(pid: int, signal: int = 0) -> None:
-    """Let a stopped process run to its next entry or exit of a system call."""
-    _request(_SYSCALL, pid, 0, signal)
+    """Let a stopped process run until its filter stops it."""
+    _request(_CONT, pid, 0, signal)
+
+
+def finish_call(pid: int) -> None:
+    """Let a process that stands before a system call run to the end of that."""
+    _request(_SYSCALL, pid)
 
 
 def message(pid: int) -> int:
@@ -121,7 +133,7 @@ def look(pid: int) -> Stop:
     _request(_GET_SYSCALL_INFO, pid, ctypes.sizeof(info), ctypes.addressof(info))
     if info.arch != _X86_64:
         raise OSError(f"process {pid} makes calls of another architecture")
-    if info.op == 1:
+    if info.op != _AT_EXIT:
         return Stop(True, number=info.first, arguments=tuple(info.arguments))
     return Stop(False, result=ctypes.c_int64(info.first).value)
 

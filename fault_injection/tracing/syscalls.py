@@ -89,6 +89,21 @@ SHAPES: Final[dict[int, Shape]] = {
 LEAVES_GROUP: Final = {109: "setpgid", 112: "setsid"}
 """Calls by which a process leaves the group in which it is waited for."""
 WRITE: Final = 1
+WATCHED: Final = (*SHAPES, *LEAVES_GROUP)
+"""Calls that a job stops at."""
+SYNCS: Final = ("fsync", "fdatasync", "sync_file_range", "syncfs")
+CHANGES: Final = (
+    "write", "writev", "pwrite64", "pwritev", "pwritev2", "sendfile", "splice", "copy_file_range",
+    "creat", "truncate", "ftruncate", "fallocate", "link", "linkat", "symlink", "symlinkat",
+    "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir", "mkdir", "mkdirat", "mknod",
+    "mknodat", "chmod", "fchmod", "fchmodat", "fchmodat2",
+)  # fmt: skip
+"""Calls that change what every process sees."""
+
+
+def changes(call: TracedCall) -> bool:
+    """Whether it is of a kind that changes what every process sees."""
+    return call.creates or call.name in CHANGES
 
 
 def described(pid: int, stop: ptrace.Stop, *, top: str, number: int) -> TracedCall | None:

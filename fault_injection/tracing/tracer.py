@@ -1,8 +1,9 @@
-"""The driver by ptrace: a forked job stops at each system call, and one of them is struck.
+"""The driver by ptrace: a forked job stops at its system calls, and one of them is struck.
 
-Each process and thread of the job is followed. It stops before each system call and behind it;
-calls about files below the top are numbered at their entry, in the order in which they are seen,
-and the one whose number the strike names is struck:
+Each process and thread of the job is followed. It stops before each system call that may be about
+a file; those about files below the top are numbered there, in the order in which they are seen,
+and the one whose number the strike names is struck. Behind a call it stops only where somebody
+wants to know: in a recording, and of a struck run behind what changes something.
 
 =================  ==============================================================================
 ``kill-before``    the call is taken back, everything of the job is killed
@@ -26,7 +27,7 @@ import signal
 from collections.abc import Iterator
 from typing import Final
 
-from fault_injection.tracing import children, ptrace, syscalls
+from fault_injection.tracing import children, ptrace, seccomp, syscalls
 from fault_injection.tracing.runs import (
     FAULTS,
     LIMIT_S,
@@ -63,6 +64,8 @@ class PtraceDriver:
             run = self.run(lambda fd: os.stat("/"), top="/")
         except OSError as error:
             return f"ptrace is refused ({error.strerror or error})"
+        if run.escaped:
+            return f"ptrace works, and its filter is refused ({run.escaped})"
         return None if run.calls else "ptrace shows no call here"
 
     def run(
@@ -93,6 +96,7 @@ class PtraceDriver:
 def _wait_for_tracer() -> None:
     ptrace.trace_me()
     os.kill(os.getpid(), signal.SIGSTOP)
+    seccomp.stop_at(syscalls.WATCHED)
 
 
 class _Traced:
@@ -104,7 +108,7 @@ class _Traced:
         self._strike = strike
         self._reading = reading
         self._heard = Heard()
-        self._saying: set[int] = set()
+        self._is_saying = False
         self._calls: list[TracedCall] = []
         self._errors: dict[int, int] = {}
         self._under_way: dict[int, TracedCall] = {}
@@ -170,7 +174,7 @@ class _Traced:
 
     def _stopped(self, pid: int, status: int) -> None:
         number, event = os.WSTOPSIG(status), status >> 16
-        if number == _AT_A_CALL:
+        if number == _AT_A_CALL or event == ptrace.EVENT_SECCOMP:
             self._at_a_call(pid)
         elif event in (ptrace.EVENT_FORK, ptrace.EVENT_VFORK, ptrace.EVENT_CLONE):
             self._known.add(ptrace.message(pid))
@@ -194,21 +198,24 @@ class _Traced:
         else:
             self._exit(pid, stop)
         if not self._over:
-            self._go_on(pid)
+            self._go_on(pid, to_exit=pid in self._under_way)
 
     def _entry(self, pid: int, stop: ptrace.Stop) -> None:
         if stop.number in syscalls.LEAVES_GROUP:
             self._left.append(f"{_command(pid)}, by {syscalls.LEAVES_GROUP[stop.number]}")
             self._kill()
             return
+        if self._is_saying:
+            self._hear()
         call = syscalls.described(pid, stop, top=self._top, number=len(self._calls))
+        self._is_saying = call is None and stop.number == syscalls.WRITE
         if call is None:
-            if stop.number == syscalls.WRITE:
-                self._saying.add(pid)
             return
         self._calls.append(call)
-        self._under_way[pid] = call
-        if self._strike is not None and self._strike.call.number == call.number:
+        is_meant = self._strike is not None and self._strike.call.number == call.number
+        if self._strike is None or is_meant or syscalls.changes(call):
+            self._under_way[pid] = call
+        if self._strike is not None and is_meant:
             if self._strike.call == call:
                 self._strike_entry(pid, stop, call, self._strike.fault)
             else:
@@ -237,9 +244,6 @@ class _Traced:
         ptrace.set_register(pid, ptrace.THIRD_ARGUMENT, half)
 
     def _exit(self, pid: int, stop: ptrace.Stop) -> None:
-        if pid in self._saying:
-            self._saying.discard(pid)
-            self._hear()
         call = self._under_way.pop(pid, None)
         if call is None:
             return
@@ -262,14 +266,17 @@ class _Traced:
         for pid in self._known:
             _signal(pid)
 
-    def _go_on(self, pid: int, number: int = 0) -> None:
+    def _go_on(self, pid: int, number: int = 0, *, to_exit: bool = False) -> None:
         try:
-            ptrace.go_on(pid, number)
+            if to_exit:
+                ptrace.finish_call(pid)
+            else:
+                ptrace.go_on(pid, number)
         except ProcessLookupError:
             pass  # it was killed while it stood; its end is told next
 
     def _hear(self) -> None:
-        """Read at once what was said: nobody waits for a reader, and its place is known."""
+        """Read what was said, before the next call: nobody waits for a reader."""
         self._heard.take(children.drain(self._reading), calls=len(self._calls))
 
     def _result(self) -> Run:

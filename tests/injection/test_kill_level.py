@@ -27,7 +27,7 @@ from tests.support.require import REPOSITORY, require_strace
 pytestmark = [pytest.mark.needs_ptrace, pytest.mark.slow, pytest.mark.normal_only]
 
 ALL = Plan(budget="exhaustive")
-QUICK = Kill(limit_s=1.0)
+QUICK = Kill(limit_s=2.0)
 
 
 @pytest.fixture(autouse=True)
@@ -171,7 +171,7 @@ def _no_acts(top: Path, world: object) -> None:
 BAD = {
     "is not deterministic: call 0 was": Small("random", before=_random),
     "acknowledges nothing": Small("silent", before=_no_acts),
-    "hangs: it did not end within 1 s": Small("hangs", behind=lambda top: time.sleep(1000)),
+    "hangs: it did not end within 2 s": Small("hangs", behind=lambda top: time.sleep(1000)),
     "leaves processes behind: process": Small("leaves", behind=_leave),
     "fails without a fault: ValueError: no": Small(
         "raises", behind=lambda top: _raise(ValueError("no"))
