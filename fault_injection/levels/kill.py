@@ -104,7 +104,7 @@ class Kill:
             if call not in _struck_by(fault, recorded.calls):
                 raise BadStateIdError(f"{fault} does not strike call {state.point}, {call}")
             trial = bench.tried(Strike(call, fault))
-        calls = [_call(call, trial.run) for call in trial.run.calls]
+        calls = [call_of(call, trial.run) for call in trial.run.calls]
         calls[call.number].injected = fault
         return Case(
             id=state,
@@ -251,7 +251,8 @@ def _processor_s() -> float:
 # --- one state ----------------------------------------------------------------------------
 
 
-def _call(traced: TracedCall, run: Run) -> Call:
+def call_of(traced: TracedCall, run: Run) -> Call:
+    """A traced call as the seam would have it; what it changed is not known."""
     name = _NAMES.get(traced.name, "other")
     return Call(
         traced.number,

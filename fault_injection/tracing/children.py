@@ -12,6 +12,7 @@ import gc
 import os
 import select
 import signal
+import warnings
 from collections.abc import Callable
 from typing import Final, NoReturn
 
@@ -38,7 +39,11 @@ def fork(job: Job, *, writing: int, limit_s: float, ready: Callable[[], None]) -
         limit_s: SIGALRM ends it after that time.
         ready: Called in it before the job.
     """
-    pid = os.fork()
+    with warnings.catch_warnings():
+        # Of forks from a process with threads: the child runs the job and nothing else, and a
+        # warning that became an error would lose it.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
     if pid == 0:
         _be_child(job, writing, limit_s, ready)
     return pid

@@ -12,9 +12,13 @@ from unittest import mock
 import pytest
 
 from fault_injection import workloads
+from fault_injection.calls import Call
 from fault_injection.levels import Counterexample, Plan
-from fault_injection.levels.kill import LEVEL
-from fault_injection.tracing.runs import Fault
+from fault_injection.levels.kill import LEVEL, call_of
+from fault_injection.recording import record
+from fault_injection.tracing import driver
+from fault_injection.tracing.bench import Bench
+from fault_injection.tracing.runs import Fault, Strike
 from fault_injection.workload import Violation, Workload
 from lastgood import saving
 from lastgood.formats import names
@@ -59,6 +63,55 @@ def test_no_fault_at_a_system_call_breaks_a_promise(name: str) -> None:
         f"{raw / (time.monotonic() - begun):.0f} runs a second"
     )
     check(distinct > 80, f"only {distinct} states")
+
+
+@pytest.mark.parametrize("workload", workloads.WORKLOADS, ids=lambda workload: workload.name)
+def test_a_real_kernel_and_the_disk_in_memory_are_changed_alike(workload: Workload) -> None:
+    """What L1 and L3 judge is what a real process does: the same changes, the same disk, the same
+    acknowledgements.
+
+    Method: record each job in memory, and run it traced; compare every call that changes anything
+    or makes it durable, in order, and the names, modes, links and bytes at the end.
+    """
+    recorded = record(workload)
+    with Bench(workload, driver()) as bench:
+        trial = bench.tried(None)
+    seen = recorded.seen_after(len(recorded.calls))
+    check_equal(
+        _changes([call_of(call, trial.run) for call in trial.run.calls]),
+        _changes(recorded.calls),
+        "calls that change something",
+    )
+    check_equal(
+        trial.tree.digest(unread=workload.unread), seen.digest(unread=workload.unread), "disk"
+    )
+    check_equal(trial.told, recorded.world.told, "what the world knows")
+    check(len(_changes(recorded.calls)) > 20, "calls that change something")
+
+
+def _changes(calls: list[Call]) -> list[tuple[str, str]]:
+    return [(call.name, call.path) for call in calls if call.changes]
+
+
+def test_a_death_leaves_what_the_model_of_a_death_says() -> None:
+    """F1: the states that L3 begins a restart from are those of a real kernel.
+
+    Method: kill a real process behind each call that changes something, and compare its disk with
+    the one in memory after that call.
+    """
+    workload = _workload("reopens")
+    recorded = record(workload)
+    in_memory = [call for call in recorded.calls if call.changes]
+    with Bench(workload, driver()) as bench:
+        run = bench.recorded().run
+        real = [call for call in run.calls if call_of(call, run).changes]
+        for call, model in zip(real, in_memory, strict=True):
+            tree = bench.struck(Strike(call, "kill-after"), run).tree
+            check_equal(
+                tree.digest(unread=workload.unread),
+                recorded.seen_after(model.number + 1).digest(unread=workload.unread),
+                f"the disk after call {call.number}, {call}",
+            )
 
 
 # --- mistakes -----------------------------------------------------------------------------
