@@ -25,8 +25,9 @@ from fault_injection import explain, report, table
 from fault_injection.levels import Case, Level, NotRunError, Plan
 from fault_injection.levels.registry import NOT_BUILT, WHAT, Build, Registry, built
 from fault_injection.models.rules import MODELS
+from fault_injection.pool import told
 from fault_injection.recording import record
-from fault_injection.runner import Job, Result, run, told
+from fault_injection.runner import Job, Result, run
 from fault_injection.state_id import LEVELS, BadStateIdError, StateId
 from fault_injection.workload import BadWorkloadError, Violation, Workload
 from lastgood.errors import printable

@@ -8,22 +8,15 @@ processes and what they left in temporary directories are gone when it returns o
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
-import signal
-import sys
-import tempfile
 import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from multiprocessing import connection, get_context
-from multiprocessing.process import BaseProcess
-from pathlib import Path
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from fault_injection.calls import Killed
 from fault_injection.levels import Level, NotRunError, Plan, Tally
+from fault_injection.pool import ended, temporary_files, temporary_folder, told
 from fault_injection.state_id import LevelName
 from fault_injection.workload import BadWorkloadError, Workload
 
@@ -34,10 +27,6 @@ LIMITS_S: Final = {"ci": 600.0, "exhaustive": 3600.0}
 """What one job may take, by budget: it ends one that hangs, not one on a busy machine."""
 
 _LONGEST_FIRST: Final[tuple[LevelName, ...]] = ("L3", "L2", "L5", "L1")
-_GRACE_S: Final = 3.0
-_TICK_S: Final = 0.5
-_FORK: Final = get_context("fork")  # jobs hold code, which a process begun anew would not have
-_ENDS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +79,7 @@ def run(
     Args:
         jobs: In the order of the results.
         plan: How much to try.
-        workers: How many at a time; 1: in this process, which then has no limit.
+        workers: How many at a time, without their output; 1: in this process, without a limit.
         limit_s: What a job may take; None: what its budget permits.
         fail_fast: Stop at the first result with a violation.
         say: Is given each result as it comes.
@@ -100,30 +89,34 @@ def run(
     """
     order = sorted(range(len(jobs)), key=lambda at: _LONGEST_FIRST.index(jobs[at].level.name))
     found: dict[int, Result] = {}
-    with _folder() as folder:
-        crew = _Crew(jobs, plan, folder, limit_s or LIMITS_S[plan.budget])
-        try:
-            done = _here(jobs, order, plan, folder) if workers == 1 else crew.work(order, workers)
-            for at, result in done:
-                found[at] = result
-                say(result)
-                if fail_fast and result.violations:
-                    break
-        finally:
-            crew.end()
+    with contextlib.closing(_results(jobs, order, plan, workers, limit_s)) as results:
+        for at, result in results:
+            found[at] = result
+            say(result)
+            if fail_fast and result.violations:
+                break
     return [
         found.get(at) or _result(job, ending="stopped", reason="another job found a violation")
         for at, job in enumerate(jobs)
     ]
 
 
-def _here(
-    jobs: Sequence[Job], order: list[int], plan: Plan, folder: Path
-) -> Iterator[tuple[int, Result]]:
-    for at in order:
-        with temporary_files(folder):
-            result = tried(jobs[at], plan)
-        yield at, result
+def _results(
+    jobs: Sequence[Job], order: list[int], plan: Plan, workers: int, limit_s: float | None
+) -> Generator[tuple[int, Result], None, None]:
+    tasks = [partial(tried, jobs[at], plan) for at in order]
+    if workers == 1:
+        for at, task in zip(order, tasks, strict=True):
+            with temporary_folder() as folder, temporary_files(folder):
+                result = task()
+            yield at, result
+        return
+    with contextlib.closing(
+        ended(tasks, workers=workers, limit_s=limit_s or LIMITS_S[plan.budget])
+    ) as done:
+        for number, end in done:
+            job = jobs[order[number]]
+            yield order[number], end.value or _result(job, ending="died", reason=end.failure)
 
 
 def tried(job: Job, plan: Plan) -> Result:
@@ -152,168 +145,5 @@ def tried(job: Job, plan: Plan) -> Result:
     )
 
 
-def told(error: BaseException) -> str:
-    """An error in one line: its type, its text, and where it was raised."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    text = " ".join(str(error).split())[:300]
-    return f"{type(error).__name__}{where}: {text}"
-
-
-@contextlib.contextmanager
-def temporary_files(folder: Path) -> Iterator[None]:
-    """Let whatever this process and its children put into temporary files land in ``folder``."""
-    before, there = tempfile.tempdir, os.environ.get("TMPDIR")
-    tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
-    try:
-        yield
-    finally:
-        tempfile.tempdir = before
-        os.environ.pop("TMPDIR")
-        if there is not None:
-            os.environ["TMPDIR"] = there
-
-
-@contextlib.contextmanager
-def _folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="fault_injection."))
-    try:
-        yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-def _result(job: Job, *, ending: Ending, reason: str, seconds: float = 0.0) -> Result:
-    return Result(
-        level=job.level.name,
-        workload=job.workload.name,
-        ending=ending,
-        reason=reason,
-        seconds=seconds,
-    )
-
-
-# --- processes ----------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Worker:
-    """A process that does one job, and leads a group of whatever it starts."""
-
-    at: int
-    process: BaseProcess
-    pipe: connection.Connection
-    begun: float = field(default_factory=time.monotonic)
-
-    def signal_all(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid or 0, number)
-
-    def end(self) -> None:
-        """Kill what is left of it, and of what it started."""
-        self.signal_all(signal.SIGKILL)
-        self.process.join()
-        self.process.close()
-        self.pipe.close()
-
-
-class _Crew:
-    """The processes of one run."""
-
-    def __init__(self, jobs: Sequence[Job], plan: Plan, folder: Path, limit_s: float) -> None:
-        self._jobs = jobs
-        self._plan = plan
-        self._folder = folder
-        self._limit_s = limit_s
-        self._at_work: list[_Worker] = []
-
-    def work(self, order: list[int], workers: int) -> Iterator[tuple[int, Result]]:
-        """Do the jobs in that order; yields each job's number with its result."""
-        waiting = list(order)
-        while waiting or self._at_work:
-            while waiting and len(self._at_work) < workers:
-                self._begin(waiting.pop(0))
-            connection.wait([worker.pipe for worker in self._at_work], timeout=_TICK_S)
-            for worker in list(self._at_work):
-                result = self._look(worker)
-                if result is not None:
-                    worker.end()
-                    self._at_work.remove(worker)
-                    yield worker.at, result
-
-    def end(self) -> None:
-        """End whoever is still at work: asked first, so that they can clean up, then killed."""
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)  # once is enough
-        try:
-            for worker in self._at_work:
-                if worker.process.is_alive():
-                    os.kill(worker.process.pid or 0, signal.SIGTERM)
-            until = time.monotonic() + _GRACE_S
-            for worker in self._at_work:
-                connection.wait([worker.process.sentinel], max(0.0, until - time.monotonic()))
-                worker.end()
-            self._at_work.clear()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-    def _begin(self, at: int) -> None:
-        job = self._jobs[at]
-        mine, theirs = _FORK.Pipe(duplex=False)
-        folder = Path(tempfile.mkdtemp(dir=self._folder))
-        process = _FORK.Process(target=_be_worker, args=(job, self._plan, folder, theirs))
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)  # no signal between two owners
-        try:
-            process.start()
-            with contextlib.suppress(OSError):  # it does so, too; whoever is first
-                os.setpgid(process.pid or 0, process.pid or 0)
-            self._at_work.append(_Worker(at, process, mine))
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
-
-    def _look(self, worker: _Worker) -> Result | None:
-        job, passed_s = self._jobs[worker.at], time.monotonic() - worker.begun
-        is_over = not worker.process.is_alive()  # first: what it said before, is in the pipe
-        if worker.pipe.poll():
-            found = _received(worker.pipe)
-            if found is not None:
-                return found
-            worker.process.join(timeout=_GRACE_S)  # the pipe is broken off; so will it be
-            is_over = True
-        if is_over:
-            reason = f"its process ended with exit code {worker.process.exitcode}"
-        elif passed_s > self._limit_s:
-            reason = f"it took longer than {self._limit_s:g} s"
-        else:
-            return None
-        return _result(job, ending="died", reason=reason, seconds=passed_s)
-
-
-def _received(pipe: connection.Connection) -> Result | None:
-    try:
-        found = pipe.recv()
-    except (EOFError, OSError):
-        return None
-    return found if isinstance(found, Result) else None
-
-
-def _be_worker(job: Job, plan: Plan, folder: Path, pipe: connection.Connection) -> None:
-    """What a worker does; a signal that asks it to end lets the level clean up, and is no news."""
-    with contextlib.suppress(OSError):
-        os.setpgid(0, 0)
-    try:
-        signal.signal(signal.SIGINT, _raise_interrupt)
-        signal.signal(signal.SIGTERM, _raise_interrupt)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
-        os.dup2(2, 1)  # what a job prints is no part of the report
-        with temporary_files(folder):
-            pipe.send(tried(job, plan))
-    except (KeyboardInterrupt, BrokenPipeError):
-        pass
-    except BaseException as error:  # noqa: BLE001 - the one line that is left of it
-        print(f"{job.level.name} {job.workload.name}: {told(error)}", file=sys.stderr)
-        os._exit(1)
-
-
-def _raise_interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
+def _result(job: Job, *, ending: Ending, reason: str) -> Result:
+    return Result(level=job.level.name, workload=job.workload.name, ending=ending, reason=reason)

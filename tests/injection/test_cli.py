@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.injection.toys import ended
 from tests.support.check import check, check_equal
 
 TOP = Path(__file__).resolve().parents[2]
@@ -210,11 +211,4 @@ def test_interrupted_run_leaves_no_process_and_no_file(
     if workers == "1":
         os.kill(child, signal.SIGKILL)  # in the same process nobody else knows of it
     else:
-        check(_ended(child), "a child is left")
-
-
-def _ended(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
+        check(ended(child), "a child is left")

@@ -11,7 +11,7 @@ import pytest
 
 from fault_injection.levels import Plan
 from fault_injection.runner import Job, Result, run
-from tests.injection.toys import Toy, ToyLevel
+from tests.injection.toys import Toy, ToyLevel, ended
 from tests.support.check import check, check_equal
 
 # A worker of pytest-xdist has threads; what is forked here uses none of what they hold.
@@ -20,14 +20,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 def jobs(*names: str) -> list[Job]:
     return [Job(ToyLevel("L1"), Toy(name)) for name in names]
-
-
-def gone(pid: int) -> bool:
-    """Whether a process has ended; it may be a zombie until its new parent looks."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -71,7 +63,7 @@ def test_job_that_hangs_is_ended_with_all_that_it_started(
     check_equal([r.ending for r in results], ["died", "done"], "endings")
     check_equal(results[0].reason, "it took longer than 1.5 s", "reason")
     pid, folder = (tmp_path / "begun").read_text("utf-8").split()
-    check(gone(int(pid)), "a child is left")
+    check(ended(int(pid)), "a child is left")
     check(not Path(folder).exists(), "a temporary folder is left")
     check_equal(os.listdir(tmp_path), ["begun"], "what is left")
 

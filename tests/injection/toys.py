@@ -139,6 +139,20 @@ def case(level: LevelName, workload: Workload) -> Case:
     )
 
 
+def ended(pid: int) -> bool:
+    """Whether a process that was killed ends; a zombie, until somebody looks, has."""
+    until_s = time.monotonic() + 20
+    while time.monotonic() < until_s:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if stat.rpartition(")")[2].split()[0] == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
 def toys() -> Registry:
     """Two levels, and workloads that behave as they are called; only good ones by default."""
     names = os.environ.get("TOYS", "fine chatty").split()
