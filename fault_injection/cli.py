@@ -28,7 +28,7 @@ from fault_injection.models.rules import MODELS
 from fault_injection.pool import told
 from fault_injection.recording import record
 from fault_injection.runner import Job, Result, run
-from fault_injection.state_id import LEVELS, BadStateIdError, StateId
+from fault_injection.state_id import LEVELS, BadStateIdError, StateId, is_part
 from fault_injection.workload import BadWorkloadError, Violation, Workload
 from lastgood.errors import printable
 
@@ -103,9 +103,16 @@ def _registry(given: argparse.Namespace, registry: Registry) -> Registry:
     sys.path.insert(0, os.getcwd())  # as `python -m` does; a console script does not
     try:
         found = getattr(importlib.import_module(module), name)
+        workloads = (found,) if hasattr(found, "judge") else tuple(found)
+        judges = [one for one in workloads if hasattr(one, "judge") and not isinstance(one, type)]
+        names = [workload.name for workload in judges]
     except Exception as error:
         raise UsageError(f"cannot take workloads from {place[:200]!r}: {told(error)}") from error
-    workloads = (found,) if hasattr(found, "judge") else tuple(found)
+    if len(names) != len(workloads) or len(set(names)) != len(names) or not names:
+        raise UsageError(f"{place[:200]!r} is neither a workload nor some with a name each")
+    for one in names:
+        if not is_part(one):
+            raise UsageError(f"a workload's name is letters, digits, and -_+@, not {one!r}")
     return replace(registry, workloads=workloads)
 
 

@@ -71,5 +71,10 @@ class StateId:
         raise BadStateIdError(f"{text!r} names no level of {', '.join(LEVELS)}")
 
 
+def is_part(text: str) -> bool:
+    """Whether ``text`` may be a part of a name."""
+    return _PART.fullmatch(text) is not None
+
+
 def _is_number(text: str) -> bool:
     return re.fullmatch(r"0|[1-9][0-9]{0,8}", text) is not None

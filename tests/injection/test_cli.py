@@ -165,6 +165,60 @@ def test_command_that_a_report_gives_repeats_it() -> None:
     check_equal(toys(*again, TOYS="fine violates").stdout, first, "the same report")
 
 
+OWN = """
+from fault_injection.examples.notes import Job, Notes
+class Other(Job): name = "other"
+class Odd(Job): name = "an odd name"
+class Forgetful(Notes):
+    def make_durable(self, file): self._system.fsync(file)
+ONE, BOTH, BAD, TWICE, ODD = Job(), [Job(), Other()], Job(Forgetful), [Job(), Job()], Odd()
+"""
+
+
+def own(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the real command in a folder with somebody's workloads."""
+    (folder / "own.py").write_text(OWN, encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "fault_injection", *words],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_workloads_of_somebody_else_are_run_and_replayed(tmp_path: Path) -> None:
+    """Anybody's store is put to the test from the shell, and what is found can be repeated.
+
+    Method: a module in the current directory; two good jobs, then a bad one and what it prints.
+    """
+    ran = own(tmp_path, "run", "--from", "own:BOTH", "--level", "L3")
+    check_equal(ran.returncode, 0, ran.stdout + ran.stderr)
+    check("L3      notes " in ran.stdout and "L3      other " in ran.stdout, ran.stdout)
+    ran = own(tmp_path, "run", "--from", "own:BAD", "--level", "L3", "--fail-fast")
+    check_equal(ran.returncode, 2, ran.stdout + ran.stderr)
+    state = ran.stdout.partition("VIOLATION ")[2].partition("\n")[0]
+    ran = own(tmp_path, "explain", "--from", "own:BAD", state)
+    check_equal(ran.returncode, 2, ran.stdout + ran.stderr)
+    again = f"again: python -m fault_injection replay --from own:BAD {state}\n"
+    check(ran.stdout.endswith(again), ran.stdout)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["nowhere:ONE", "own:GONE", "own", ":", "own:TWICE", "own:ODD", "own:OWN", "os:sep", "own:Job"],
+)
+def test_place_that_holds_no_workloads_is_one_line_and_exit_code_1(
+    tmp_path: Path, place: str
+) -> None:
+    """A mistyped place is no traceback. Method: each kind of wrong place."""
+    ran = own(tmp_path, "run", "--from", place, "--level", "L3")
+    check_equal((ran.returncode, ran.stdout), (1, ""), ran.stderr)
+    check_equal(ran.stderr.count("\n"), 1, ran.stderr)
+
+
 def test_reader_that_goes_away_ends_the_command_without_a_word() -> None:
     """``| head`` is no error to look at. Method: close the pipe before anything is printed."""
     with subprocess.Popen(
