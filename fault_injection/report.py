@@ -157,12 +157,12 @@ class Report:
         """Sums by level."""
         return {sums.level: sums for sums in summed(self.tallies, by=("level",))}
 
-    def rules(self) -> Counter[str]:
-        """O11: which rule rescued how many."""
-        rules: Counter[str] = Counter()
+    def rules(self) -> dict[str, Counter[str]]:
+        """O11, by level: which rule rescued how many."""
+        rules: dict[str, Counter[str]] = {}
         for tally in self.tallies:
-            rules.update(tally.rules)
-        return rules
+            rules.setdefault(tally.level, Counter()).update(tally.rules)
+        return {level: counts for level, counts in rules.items() if counts}
 
     def not_run(self) -> Iterator[dict[str, str]]:
         """What the fault model holds and was not run: nothing is left out silently."""

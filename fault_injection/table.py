@@ -13,6 +13,7 @@ from lastgood.errors import printable
 
 WIDTH: Final = 120
 _SHOWN_VIOLATIONS: Final = 20
+_SHOWN_RULES: Final = 12
 _NUMBERS: Final = ("points", "states", "distinct", "recovered", "violations")
 _NAMES_WIDTH: Final = WIDTH - 8 - len(_NUMBERS) * 11 - 12 - 9
 
@@ -78,14 +79,27 @@ def _violations(found: list[Counterexample]) -> list[str]:
     return lines
 
 
-def _rules(report: Report) -> list[str]:
-    ordered = sorted(report.rules().items(), key=lambda item: (-item[1], item[0]))
-    if not ordered:
-        return []
-    told = " · ".join(f"{printable(rule)} {count:,}" for rule, count in ordered)
-    return textwrap.wrap(
-        f"rescued by (O11): {told}", WIDTH, subsequent_indent="  ", break_on_hyphens=False
-    )
+def _rules(report: Report) -> Iterator[str]:
+    """O11: of each level, the rules that rescued most, and how many states each did."""
+    for level, rules in report.rules().items():
+        ordered = sorted(rules.items(), key=lambda item: (-item[1], item[0]))
+        told = [f"{printable(rule)} {count:,}" for rule, count in ordered[:_SHOWN_RULES]]
+        if len(ordered) > _SHOWN_RULES:
+            others = sum(count for _, count in ordered[_SHOWN_RULES:])
+            told.append(f"{len(ordered) - _SHOWN_RULES} more rules {others:,}")
+        yield from _wrapped(f"{level} rescued by (O11): ", told)
+
+
+def _wrapped(head: str, parts: list[str]) -> Iterator[str]:
+    """Parts between dots, none of them broken."""
+    line = head + parts[0] if parts else head.rstrip()
+    for part in parts[1:]:
+        if len(line) + len(part) + 5 > WIDTH:
+            yield f"{line} ·"
+            line = f"  {part}"
+        else:
+            line += f" · {part}"
+    yield line
 
 
 def _absences(report: Report) -> Iterator[str]:

@@ -57,7 +57,8 @@ L3      together         28      2,468      1,234      1,233          1  partly 
     for part in (
         "  O1: what is recovered is not older than what was acknowledged\n  expected  20\n",
         "  again     python -m fault_injection replay v1.L3.violates.weak.2.c0ffee\n",
-        "\nrescued by (O11): newest revision 2,466\n",
+        "\nL1 rescued by (O11): newest revision 1,233\n",
+        "\nL3 rescued by (O11): newest revision 1,233\n",
         "\nL4: not built: ",
         "\nL2: not asked for\nL5: not asked for\n",
         "\n2 violations in 2,468 distinct states: violations\n",
@@ -85,6 +86,16 @@ def test_many_violations_are_counted_and_the_first_are_shown() -> None:
     text = as_text(flood)
     check_equal(text.count("VIOLATION"), 20, "shown")
     check("and 30 more violations, all of them in --json" in text, text)
+
+
+def test_rules_are_whole_and_the_rare_ones_are_counted_together() -> None:
+    """A rule that rescued states is named, or counted. Method: thirty rules of some length."""
+    many = report("fine")
+    many.results[0].tallies[0].rules.update({f"rule {n:02}, and more of it": n for n in range(30)})
+    text = as_text(many)
+    check("· rule 29, and more of it 29 ·" in text and "19 more rules 171" in text, text)
+    check_equal([line for line in text.split("\n") if len(line) > WIDTH], [], "too wide")
+    check("and more\n" not in text and "and more of\n" not in text, "a rule is broken")
 
 
 @pytest.mark.parametrize("made", [as_text, as_junit])
