@@ -12,6 +12,8 @@
 ``repairs-pointer``    the newest revision is damaged, and the one before it goes on
 ``migrates``           a program of a newer schema goes on with a session
 ``trims``              older segments of the log leave for an archive
+``insists``            three saves by one handle, whatever the one before came to
+``insists-log``        three appends by one handle, whatever the one before came to
 ``writers``            two owners of checkpoints alone, whose locks exclude nobody
 ``writers-overtaken``  one of them comes between S4 and S6 of the other's save
 ``writers-log``        one of them comes between an append's look and its write
@@ -23,7 +25,15 @@ from __future__ import annotations
 from typing import Final
 
 from fault_injection.workload import Workload
-from fault_injection.workloads import checkpoints, migrations, repairs, sessions, trims, writers
+from fault_injection.workloads import (
+    checkpoints,
+    insisting,
+    migrations,
+    repairs,
+    sessions,
+    trims,
+    writers,
+)
 
 WORKLOADS: Final[tuple[Workload, ...]] = (
     *checkpoints.WORKLOADS,
@@ -31,6 +41,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
     *repairs.WORKLOADS,
     *migrations.WORKLOADS,
     *trims.WORKLOADS,
+    *insisting.WORKLOADS,
     *writers.WORKLOADS,
 )
 

@@ -142,6 +142,18 @@ def stops(stored: Stored) -> bool:
     return stored.report is not None and stored.report.error is not None
 
 
+def is_set_aside(stored: Stored) -> bool:
+    """Whether all that is wrong is a damaged checkpoint which lineage does not name any more.
+
+    It stops nobody; the next prune moves it to the archive (S9, whose work need not be durable).
+    """
+    report = stored.report
+    if report is None or report.selection is None:
+        return False
+    bad = {row.name for row in report.rows if not row.is_verified and row.role == "leftover"}
+    return getattr(report.error, "name", "") in bad and len(report.findings) == len(bad)
+
+
 def judge_items(items: Sequence[str], told: Told, *, oracle: Oracle) -> None:
     """O1 or O8, O2: all that was acknowledged, nothing that was not asked for, in order."""
     appends = told.of(shelf.APPEND)

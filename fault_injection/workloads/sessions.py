@@ -53,20 +53,20 @@ class Sessions:
 
     def judge(self, machine: Machine, told: Told, *, depth: Literal["whole", "short"]) -> Recovered:
         """What a stranger reads is what may be; then it is owned, and work goes on."""
-        place = self._at(machine)
+        place, world = self._at(machine), World(told)
         try:
-            stored = self._look(place)
-            judging.judge_stored(stored, told)
-            items, rule = self._owned(place, told, stored)
+            stored, how = self._read(place, world)
+            judging.judge_stored(stored, world.told)
+            items, rule = self._owned(place, world.told, stored)
             if depth == "whole":
-                self._judge_going_on(place, told, items, stored)
+                self._judge_going_on(place, world.told, items, stored)
         except (LockedError, BusyError) as error:
             raise Violation("O9", expected="no lock that is stuck", got=f"{error}") from error
         except LastgoodError as error:
             raise Violation(
                 "O1", expected="a session that opens", got=f"{type(error).__name__}: {error}"
             ) from error
-        return Recovered(rule, f"items {' '.join(items) or 'none'}")
+        return Recovered(f"{how}{rule}", f"items {' '.join(items) or 'none'}")
 
     @contextmanager
     def recovered(self, place: Machine, world: World) -> Iterator[Session[State]]:
@@ -104,6 +104,10 @@ class Sessions:
         stored = self._look(place)
         judging.judge_stored(stored, world.told)
         judging.judge_end(stored, before, [*items, more, "last"])
+
+    def _read(self, place: Machine, world: World) -> tuple[Stored, str]:
+        """What a stranger reads, and what a person had to do before that, for ``rule``."""
+        return self._look(place), ""
 
     def _look(self, place: Machine) -> Stored:
         return judging.look(place)

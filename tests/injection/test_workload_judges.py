@@ -335,6 +335,18 @@ def test_damaged_bytes_that_a_repair_loses_are_missed() -> None:
         check_equal(found(name, tree, told, depth="short"), "O6", name)
 
 
+def test_damaged_checkpoint_that_comes_back_under_its_name_stops_nobody() -> None:
+    """S9: a prune's removal may be lost with power; the next one repeats it. Method: that file."""
+    tree, told = end_of("repairs-rebuild")
+    path = next(path for path, inode in tree.paths() if MARK in (tree.nodes[inode].data or b""))
+    data = tree.nodes[inode_of(tree, path)].data or b""
+    back = beside(tree, SESSION, path[path.index("checkpoint") :], data)
+    rule = job("repairs-rebuild").judge(MemoryMachine(back, seed="judge"), told, depth="whole").rule
+    check_equal(rule.split(",")[0], "damaged one set aside later", "the rule")
+    other = beside(tree, SESSION, "manifest-000001.json", data)
+    check_equal(found("repairs-rebuild", other, told), "O7", "another damaged record")
+
+
 def test_event_that_left_the_log_and_is_not_in_the_archive_is_missed() -> None:
     """O8. Method: a segment deleted from the archive, as if it had left without being kept."""
     tree, told = end_of("trims")
