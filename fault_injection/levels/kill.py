@@ -51,8 +51,8 @@ _NAMES: Final[dict[str, CallName]] = {
 _CI: Final[dict[Fault, tuple[int, int]]] = {
     "kill-before": (48, 4),
     "kill-after": (24, 4),
-    "kill-middle": (10, 0),
-    "short-write": (10, 0),
+    "kill-middle": (24, 0),
+    "short-write": (24, 0),
 }
 _ERRORS_CI: Final = (6, 4)
 """In the budget ``ci``: of calls that change something, and of the others, so many."""

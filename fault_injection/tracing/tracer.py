@@ -167,10 +167,12 @@ class _Traced:
             self._status = status
             if self._known and not self._over:
                 # Whatever outlives the job is found here: it is traced.
-                self._names = {left: _command(left) for left in self._known}
+                self._names = {left: _command(left) for left in self._known if _leads(left)}
                 self._kill()
-        elif self._names and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-            self._left.append(self._names.get(pid, "?"))
+        elif (
+            pid in self._names and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        ):
+            self._left.append(self._names[pid])
 
     def _stopped(self, pid: int, status: int) -> None:
         number, event = os.WSTOPSIG(status), status >> 16
@@ -300,6 +302,15 @@ def _signal(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         pass  # it has ended
+
+
+def _leads(pid: int) -> bool:
+    """Whether it is a process, or the thread that stands for one."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            return b"\nTgid:\t%d\n" % pid in file.read()
+    except OSError:
+        return False
 
 
 def _command(pid: int) -> str:

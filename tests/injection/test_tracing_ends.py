@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -53,12 +54,15 @@ def sleeping_child(fd: int, *, before: Callable[[], object] = lambda: None) -> N
 def test_a_child_that_outlives_its_job_is_found_and_killed(tmp_path: Path) -> None:
     """Processes that a job leaves are no secret, and not left.
 
-    Method: a job that starts two children that never end, and ends.
+    Method: a job that starts two children that never end, one of them with two threads, and ends.
     """
+
+    def threads() -> None:
+        threading.Thread(target=time.sleep, args=(1000,)).start()
 
     def job(fd: int) -> None:
         sleeping_child(fd)
-        sleeping_child(fd)
+        sleeping_child(fd, before=threads)
 
     run = traced(job, tmp_path)
     check_equal(run.status, 0, "exit status")
