@@ -120,16 +120,6 @@ def _newest(machine: Machine) -> list[str]:
     return [shelf.named(items, kind=kind) for kind in (shelf.SAVE, shelf.REBUILD) if items]
 
 
-def _is_back(machine: Machine) -> bool:
-    """Whether what was set aside is there again: a prune's removals are not synced (S9).
-
-    The session opens, and its next prune removes it once more; who only reads is told of it.
-    """
-    folder = f"{machine.root}/{shelf.DIRECTORY}"
-    aside = [data for data in contents(machine, f"{folder}/archive").values() if MARK in data]
-    return any(data in aside for data in contents(machine, folder).values())
-
-
 def _kept(machine: Machine) -> Iterator[bytes]:
     """Everything that lies in the session's directory and its archive."""
     for path in ("", "/archive"):
