@@ -154,6 +154,7 @@ def walk(
     tally: Tally,
     seen: set[tuple[str, Told]],
     settles: bool = False,
+    stride: int = 1,
 ) -> Iterator[tuple[State, Recovered | Violation]]:
     """Lose power at each point of ``passage``; yields each distinct state with its verdict.
 
@@ -164,6 +165,7 @@ def walk(
         tally: Is added to.
         seen: States that are not judged again; is added to.
         settles: Stop once nothing that was pending at the passage's first point may still be lost.
+        stride: Of the disks, one in so many is tried.
     """
     below: int | None = None
     unread = verdicts.workload.unread
@@ -179,6 +181,8 @@ def walk(
         tally.exhaustive &= tried.is_exhaustive
         for lost in tried.lost:
             tally.raw += 1
+            if (tally.raw + power.seed) % stride:
+                continue
             state = state_of(moment, lost, power, unread=unread)
             if lost not in tried.drawn:
                 state = replace(state, choice=state.digest[:_NAME])

@@ -32,27 +32,45 @@ from fault_injection.workload import Oracle, Recovered, Violation, Workload
 from fault_injection.world import Told
 
 
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """How much is tried of what comes behind a crash, a kill or a failure.
+
+    Attributes:
+        passages: The most of them.
+        stride: Of the disks of each passage one in so many.
+    """
+
+    passages: int
+    stride: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Effort:
     """How much a budget pays for.
 
     Attributes:
         tearing: How finely writes are torn.
-        models: Those that are used behind a kill, a failure and in a recovery.
-        most: Of those passages, how many of a kind; None: all.
+        models: Those that are used behind a crash, a kill or a failure.
+        samples: What is tried of those; None: all.
+        enough: States of one tally, after which no further passage is begun.
     """
 
     tearing: Tearing
     models: tuple[Model, ...]
-    most: dict[Kind, int] | None
+    samples: dict[Kind, _Sample] | None
+    enough: int
 
 
 _STRUCK: Final[tuple[Kind, ...]] = ("nested", "killed", "failed")
 _EFFORTS: Final = {
     "ci": _Effort(
-        tearing="block", models=(WEAK, ALICE), most={"nested": 10, "killed": 24, "failed": 12}
+        tearing="block",
+        models=(WEAK, ALICE),
+        samples={"nested": _Sample(8, 4), "killed": _Sample(24, 1), "failed": _Sample(16, 4)},
+        enough=250,
     ),
-    "exhaustive": _Effort(tearing="sector", models=MODELS, most=None),
+    "exhaustive": _Effort(tearing="sector", models=MODELS, samples=None, enough=1_000_000),
 }
 
 
@@ -138,6 +156,9 @@ class _Run:
         for place in chosen:
             if self._plan.stop_at_first and (found or tally.violations):
                 break
+            if tally.distinct >= self._effort.enough:
+                tally.exhaustive = False
+                break
             at = replace(variant, at=place)
             try:
                 made = self._passage(at, places[place])
@@ -157,9 +178,13 @@ class _Run:
         seen: set[tuple[str, Told]],
     ) -> list[_Found]:
         found = []
+        samples = self._effort.samples
         # What a kill left pending is soon durable, or gone; from there on it is a plain recovery.
-        settles = variant.kind == "killed" and self._effort.most is not None
-        tried = walk(made, power, self._verdicts, tally=tally, seen=seen, settles=settles)
+        settles = variant.kind == "killed" and samples is not None
+        stride = samples[variant.kind].stride if samples else 1
+        tried = walk(
+            made, power, self._verdicts, tally=tally, seen=seen, settles=settles, stride=stride
+        )
         for state, verdict in tried:
             if isinstance(verdict, Violation):
                 found.append(_Found(variant, made, power, state, verdict))
@@ -181,21 +206,20 @@ class _Run:
         return {base.name: base for base in self._bases.get(variant.model.name, [])}
 
     def _sample(self, variant: Variant, places: list[str]) -> list[str]:
-        """Some of them, evenly: one more of every kind of base before a second of any."""
-        if self._effort.most is None or len(places) <= self._effort.most[variant.kind]:
+        """Some of them, by the seed; one of each kind of base before a second of any."""
+        if self._effort.samples is None:
             return places
-        bits = random.Random(f"{self._plan.seed} {self._workload.name} {variant}")
-        drawn = bits.sample(places, len(places))
+        drawn = random.Random(f"{self._plan.seed} {self._workload.name} {variant}").sample(
+            places, len(places)
+        )
         if variant.kind == "nested":
             rules = {base.name: base.rule for base in self._bases[variant.model.name]}
-            counts = Counter[str]()
-            ranks = {}
+            counts, ranks = Counter[str](), dict[str, int]()
             for place in drawn:
                 counts[rules[place]] += 1
                 ranks[place] = counts[rules[place]]
             drawn.sort(key=ranks.__getitem__)
-        chosen = set(drawn[: self._effort.most[variant.kind]])
-        return [place for place in places if place in chosen]
+        return drawn[: self._effort.samples[variant.kind].passages]
 
     def _passage(self, variant: Variant, base: _Base | None) -> Passage:
         if base is not None:
