@@ -104,14 +104,12 @@ class Descriptors:
         return self._walk(place.start, place.name)
 
     def parent(self, place: Place) -> tuple[int, str]:
-        """The directory that a name is, or would be, in; and the name there."""
+        """The directory that a name is, or would be, in; and the name there, however long."""
         if place.problem:
             refuse(place.problem)
         above, _, name = place.name.rpartition("/")
         inode = self._walk(place.start, above)
         self._entries(inode)
-        if len(os.fsencode(name)) > _NAME_BYTES:
-            refuse(errno.ENAMETOOLONG)
         return inode, name
 
     def _walk(self, inode: int, path: str) -> int:
@@ -122,7 +120,8 @@ class Descriptors:
             if name == ".":
                 continue
             if name not in entries:
-                refuse(errno.ENAMETOOLONG if len(os.fsencode(name)) > _NAME_BYTES else errno.ENOENT)
+                check_name(name)
+                refuse(errno.ENOENT)
             inode = entries[name]
         return inode
 
@@ -154,3 +153,9 @@ def shown(held: Description | None) -> str:
 
 def refuse(number: int) -> NoReturn:
     raise OSError(number, os.strerror(number))
+
+
+def check_name(name: str) -> None:
+    """Refuse what is too long to be a name."""
+    if len(os.fsencode(name)) > _NAME_BYTES:
+        refuse(errno.ENAMETOOLONG)

@@ -30,7 +30,15 @@ from fault_injection.calls import (
     Killed,
     Short,
 )
-from fault_injection.descriptors import Description, Descriptors, Locks, Place, refuse, shown
+from fault_injection.descriptors import (
+    Description,
+    Descriptors,
+    Locks,
+    Place,
+    check_name,
+    refuse,
+    shown,
+)
 from fault_injection.disk import Disk, File, Folder
 from fault_injection.operations import (
     Entry,
@@ -200,6 +208,7 @@ class Process:
         def perform(call: Call) -> None:
             call.inode = self._fds.find(old)
             folder, name = self._fds.parent(new)
+            check_name(name)
             if name in self._disk.folder(folder).entries:
                 refuse(errno.EEXIST)
             if isinstance(self._disk.nodes[call.inode], Folder):
@@ -213,9 +222,10 @@ class Process:
         old, new = self._fds.place(source, source_fd), self._fds.place(target, target_fd)
 
         def perform(call: Call) -> None:
-            call.inode = self._fds.find(old)
             from_folder, from_name = self._fds.parent(old)
             to_folder, to_name = self._fds.parent(new)
+            call.inode = self._fds.find(old)
+            check_name(to_name)
             there = self._disk.folder(to_folder).entries.get(to_name)
             if there == call.inode:
                 return
@@ -242,6 +252,7 @@ class Process:
 
         def perform(call: Call) -> None:
             folder, last = self._fds.parent(place)
+            check_name(last)
             if last in self._disk.folder(folder).entries:
                 refuse(errno.EEXIST)
             call.inode = self._disk.number()

@@ -7,9 +7,9 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
 import pytest
 
@@ -27,6 +27,13 @@ from lastgood.storage import publish
 from tests.injection.planted import Layer, Planted
 from tests.support.check import check, check_equal
 from tests.support.require import REPOSITORY
+
+_Test = TypeVar("_Test", bound=Callable[..., None])
+
+
+def heavy(test: _Test) -> _Test:
+    """A test of some seconds."""
+    return pytest.mark.slow(pytest.mark.normal_only(test))
 
 
 @pytest.fixture(autouse=True)
@@ -79,8 +86,7 @@ def test_a_job_that_does_all_right_is_found_to() -> None:
     check_equal([t.variant for t in tallies[1:]], [str(fault) for fault in FAULTS], "variants")
 
 
-@pytest.mark.slow
-@pytest.mark.normal_only
+@heavy
 def test_everything_is_tried_when_everything_is_asked_for() -> None:
     """L1, exhaustive: every call × every fault that can strike it.
 
@@ -210,6 +216,7 @@ class Leaking(Layer):
             self.inner.close(fd)
 
 
+@heavy
 @pytest.mark.parametrize(
     ("workload", "layer", "expected"),
     [
@@ -243,6 +250,7 @@ def test_a_planted_bug_is_found(
     check_equal(raised.value.got, found.got, "judged again")
 
 
+@heavy
 def test_a_refusal_that_took_effect_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """F7: who says that nothing happened must be right; the judge knows it from what was told.
 
@@ -328,6 +336,7 @@ for tally in LEVEL.run(Planted(FIRST, CloseIgnored), Plan(seed=5)):
 """
 
 
+@heavy
 def test_the_same_seed_tries_the_same_in_every_process() -> None:
     """A seed repeats a run, whatever a process's own hashes are.
 
