@@ -24,7 +24,7 @@ from typing import Final, Generic, TypeVar
 _T = TypeVar("_T")
 
 _FORK: Final = get_context("fork")  # tasks hold code, which a process begun anew would not have
-_ENDS: Final = (signal.SIGINT, signal.SIGTERM)
+_ENDS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE_S: Final = 3.0
 _TICK_S: Final = 0.5
 
@@ -68,8 +68,9 @@ def ended(
                 for worker in list(at_work):
                     found: Ended[_T] | None = _looked_at(worker, limit_s)
                     if found is not None:
-                        worker.end()
-                        at_work.remove(worker)
+                        with _uninterrupted():
+                            worker.end()
+                            at_work.remove(worker)
                         yield worker.at, found
         finally:
             _end(at_work)
@@ -110,6 +111,16 @@ def temporary_files(folder: Path) -> Iterator[None]:
 # --- this side ------------------------------------------------------------------------------
 
 
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """No signal comes between a process and its owner; it comes behind the block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 @dataclass(slots=True)
 class _Worker:
     """A process that does one task, and leads a group of whatever it starts."""
@@ -119,6 +130,12 @@ class _Worker:
     pipe: connection.Connection
     begun_s: float = field(default_factory=time.monotonic)
 
+    def has_ended(self, *, within_s: float = 0.0) -> bool:
+        """Whether it has; no signal may come between the kernel's answer and its being noted."""
+        with _uninterrupted():
+            self.process.join(timeout=within_s)
+            return self.process.exitcode is not None
+
     def end(self) -> None:
         """Kill what is left of it, and of what it started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -126,16 +143,6 @@ class _Worker:
         self.process.join()
         self.process.close()
         self.pipe.close()
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """No signal comes between a process and its owner; it comes behind the block."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin(at: int, task: Callable[[], object], folder: Path, at_work: list[_Worker]) -> None:
@@ -152,13 +159,12 @@ def _begin(at: int, task: Callable[[], object], folder: Path, at_work: list[_Wor
 
 def _looked_at(worker: _Worker, limit_s: float) -> Ended[_T] | None:
     passed_s = time.monotonic() - worker.begun_s
-    is_over = not worker.process.is_alive()  # first: what it said before, is in the pipe
+    is_over = worker.has_ended()  # first: what it said before, is in the pipe
     if worker.pipe.poll():
         try:
             found = worker.pipe.recv()
         except (EOFError, OSError):
-            worker.process.join(timeout=_GRACE_S)  # the pipe is broken off; so will it be
-            is_over = True
+            is_over = worker.has_ended(within_s=_GRACE_S)  # the pipe is broken off; so will it be
         else:
             return found if isinstance(found, Ended) else Ended(None, "it said something else")
     if is_over:
@@ -172,7 +178,7 @@ def _end(at_work: list[_Worker]) -> None:
     """End whoever is still at work: asked first, so that they can clean up, then killed."""
     with _uninterrupted():
         for worker in at_work:
-            if worker.process.is_alive():
+            if not worker.has_ended():
                 os.kill(worker.process.pid or 0, signal.SIGTERM)
         until_s = time.monotonic() + _GRACE_S
         for worker in at_work:

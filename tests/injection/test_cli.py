@@ -233,11 +233,13 @@ def test_reader_that_goes_away_ends_the_command_without_a_word() -> None:
 @pytest.mark.slow
 @pytest.mark.normal_only
 @pytest.mark.parametrize("workers", ["1", "2"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["SIGINT", "SIGTERM", "SIGHUP"]
+)
 def test_interrupted_run_leaves_no_process_and_no_file(
     tmp_path: Path, number: signal.Signals, workers: str
 ) -> None:
-    """Ctrl-C and SIGTERM end a run with 130 and with all that it began.
+    """Ctrl-C, SIGTERM and a terminal that goes end a run with 130 and with all that it began.
 
     Method: a job that sleeps with a child and temporary files; the signal; what is there then.
     """
