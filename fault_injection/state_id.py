@@ -61,7 +61,8 @@ class StateId:
                 f"{text!r} was found by version {parts[0]} of the harness, this is {VERSION}; "
                 "run it again to find the state's present name"
             )
-        if len(parts) != 6 or not all(map(_PART.fullmatch, parts)) or not _is_number(parts[4]):
+        whole = parts[0] == VERSION and len(parts) == 6 and all(map(_PART.fullmatch, parts))
+        if not whole or not _is_number(parts[4]):
             raise BadStateIdError(
                 f"{text!r} is not the name of a state: v1.LEVEL.WORKLOAD.VARIANT.N.CHOICE"
             )
