@@ -18,10 +18,13 @@ death after one differs from them in what was told alone.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from fault_injection.calls import Call, CallName
+from fault_injection.disk import Tree
 from fault_injection.levels import Case, Counterexample, Plan, Tally
 from fault_injection.state_id import BadStateIdError, LevelName, StateId
 from fault_injection.tracing import driver
@@ -109,8 +112,8 @@ class Kill:
         return Case(
             id=state,
             workload=workload,
-            title=f"{_TITLES[fault]} call {call.number}: {call}",
-            tree=trial.tree,
+            title=f"{_TITLES[fault]} call {call.number}: {_shown(call)}",
+            tree=_blank(trial.tree, workload.unread),
             told=trial.told,
             calls=calls,
             fates=_fates(trial.run, call, fault),
@@ -142,6 +145,9 @@ _TITLES: Final[dict[Fault, str]] = {
     "ENOSPC": "ENOSPC at",
     "EINTR": "EINTR at",
 }
+
+
+_FOLDERS: Final = re.compile(r"[^ ]*/")
 
 
 class _Verdicts:
@@ -254,14 +260,33 @@ def _processor_s() -> float:
 def call_of(traced: TracedCall, run: Run) -> Call:
     """A traced call as the seam would have it; what it changed is not known."""
     name = _NAMES.get(traced.name, "other")
+    shown = _shown(traced)
     return Call(
         traced.number,
         1,
         name,
-        f"{traced.name} {traced}" if name == "other" else str(traced).partition(" ")[2],
+        shown if name == "other" else shown.partition(" ")[2],
         traced.path,
         creates=traced.creates,
         error=run.errors.get(traced.number, 0),
+    )
+
+
+def _shown(traced: TracedCall) -> str:
+    """A call with the last parts of its paths, as the calls in memory are shown."""
+    return _FOLDERS.sub("", str(traced))
+
+
+def _blank(tree: Tree, unread: Collection[str]) -> Tree:
+    """``tree`` without the bytes that nobody believes: they hold a process id, which differs."""
+    blank = {inode for path, inode in tree.paths() if path.rpartition("/")[2] in unread}
+    return Tree(
+        {
+            inode: replace(node, data=bytes(len(node.data)))
+            if inode in blank and node.data is not None
+            else node
+            for inode, node in tree.nodes.items()
+        }
     )
 
 

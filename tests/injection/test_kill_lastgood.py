@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -16,6 +17,7 @@ from fault_injection.calls import Call
 from fault_injection.levels import Counterexample, Plan
 from fault_injection.levels.kill import LEVEL, call_of
 from fault_injection.recording import record
+from fault_injection.state_id import StateId
 from fault_injection.tracing import driver
 from fault_injection.tracing.bench import Bench
 from fault_injection.tracing.runs import Fault, Strike
@@ -112,6 +114,22 @@ def test_a_death_leaves_what_the_model_of_a_death_says() -> None:
                 recorded.seen_after(model.number + 1).digest(unread=workload.unread),
                 f"the disk after call {call.number}, {call}",
             )
+
+
+def test_a_state_is_shown_alike_in_every_run() -> None:
+    """A report can quote a state: nothing of a process or of its time is in it.
+
+    Method: build one state twice; the lock holds the id of the process that died.
+    """
+    workload = _workload("reopens")
+    cases = []
+    for _ in range(2):
+        with Bench(workload, driver()) as bench:
+            calls = bench.tried(None).run.calls
+        point = next(call.number for call in calls if call.path.endswith("/lock") and call.creates)
+        state = StateId("L2", "reopens", "kill-after", point + 150, calls[point + 150].name)
+        cases.append(LEVEL.case(workload, state))
+    check_equal(cases[0], replace(cases[1], workload=workload), "the state, built again")
 
 
 # --- mistakes -----------------------------------------------------------------------------

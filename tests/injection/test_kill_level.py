@@ -246,7 +246,7 @@ def test_a_state_is_built_and_judged_again_from_its_name() -> None:
         "ids",
     )
     case = level.case(workload, StateId.parse(str(tally.violations[1].id)))
-    check_equal(case.title, "killed in the middle of call 4: write disk/state/value 200 bytes", "")
+    check_equal(case.title, "killed in the middle of call 4: write value 200 bytes", "")
     check_equal(
         dict(case.fates),
         {0: "persisted", 1: "persisted", 3: "persisted", 4: "torn: 100 of 200 bytes"},
