@@ -19,14 +19,16 @@ RUN: dict[str, Any] = {
     "machine": {"lastgood": "1", "python": "3", "kernel": "Linux 6", "architecture": "x"},
     "totals": {"L1": TOTALS, "L2": TOTALS, "L3": TOTALS, "L5": TOTALS},
 }
-MUTANTS = {"totals": {"planted": 61, "killed": 60}}
+OUTCOMES = ["killed"] * 60 + ["survived", "equivalent", "later", "later"]
+MUTANTS = {"matrix": {"mutants": [{"outcome": outcome} for outcome in OUTCOMES]}}
 
 
 def test_paragraph_makes_the_claim_and_nothing_stronger() -> None:
     """Violations, states, models, workloads, kernel and mutation score are named together."""
     text = quoted(last_run(RUN, MUTANTS))
     for part in (
-        "0 violations in 4,936 distinct states of 2 workloads, and 60 of 61 planted bugs found:\n",
+        "0 violations in 4,936 distinct states of 2 workloads, and 60 of 61 planted bugs found "
+        "where they must be:\n",
         "| L3 | power lost, models `weak`, `alice`, `posix`, `journal` | 1,234 | 34 | 0 |\n",
         "| L2 | a real process struck at its system calls, Linux 6, x | 1,234 | 34 | 0 |\n",
         "again: `python -m fault_injection run`.\n",
