@@ -19,7 +19,14 @@ from fault_injection.machine import MemoryMachine
 from fault_injection.recording import Recording, Work
 from fault_injection.workload import BadWorkloadError, Violation
 from fault_injection.world import Told, World
-from lastgood.errors import ConflictError, LastgoodError, NotStoredError, StorageError
+from lastgood.errors import (
+    BusyError,
+    ConflictError,
+    LastgoodError,
+    LockedError,
+    NotStoredError,
+    StorageError,
+)
 
 Lasting = Literal["once", "ever", "disk"]
 
@@ -114,7 +121,7 @@ class Ended:
         if self.escaped is not None:
             raise Violation("error", expected="a typed error", got=_shown(self.escaped))
         if self.recording.error is not None:
-            check_error(self.recording.error)
+            check_error(self.recording.error, has_rivals=self._has_rivals())
         if self.open_paths:
             raise Violation(
                 "O9",
@@ -122,6 +129,11 @@ class Ended:
                 got=f"{', '.join(self.open_paths)} open",
             )
         discipline.judge(self.recording, exempt=unread)
+
+    def _has_rivals(self) -> bool:
+        """Whether a process made a call after a later one had begun."""
+        processes = [call.process for call in self.recording.calls]
+        return processes != sorted(processes)
 
 
 def run(work: Work, base: Tree, told: Told, *, seed: str, hook: Hook | None, usual: int) -> Ended:
@@ -164,19 +176,23 @@ def run(work: Work, base: Tree, told: Told, *, seed: str, hook: Hook | None, usu
     return Ended(recording, machine.disk.tree(), tuple(open_paths), escaped, is_stuck)
 
 
-def check_error(error: LastgoodError) -> None:
+def check_error(error: LastgoodError, *, has_rivals: bool) -> None:
     """Return only if an error tells people about a machine that fails, and tells it rightly.
 
+    Args:
+        error: What escaped a job.
+        has_rivals: Whether several owners were at work at once.
+
     Raises:
-        Violation: It does not say what happened, what is safe and what to do; or it says that
-            something is damaged, or was never there, because a call failed.
+        Violation: It does not say what happened, what is safe and what to do; or it says, because
+            a call failed, that something is damaged, was never there, or is somebody else's.
     """
     for what in ("happened", "safe", "do"):
         sentence = getattr(error, what)
         if not sentence.strip() or sentence not in str(error):
             raise Violation("error", expected=f"an error that says {what!r}", got=_shown(error))
-    told_rightly = isinstance(error, StorageError) and not isinstance(error, NotStoredError)
-    if not told_rightly and not isinstance(error, ConflictError):
+    allowed = (StorageError, LockedError, BusyError, *([ConflictError] if has_rivals else []))
+    if not isinstance(error, allowed) or isinstance(error, NotStoredError):
         raise Violation("error", expected="an error of the machine", got=_shown(error))
 
 

@@ -190,6 +190,16 @@ class ToldAsDamage(Layer):
             raise
 
 
+class ToldAsFenced(Layer):
+    """A name that cannot be linked is said to have been swept by another owner."""
+
+    def link(self, source: str, target: str, *, source_fd: int, target_fd: int) -> None:
+        try:
+            self.inner.link(source, target, source_fd=source_fd, target_fd=target_fd)
+        except OSError as error:
+            raise OSError(errno.ENOENT, "swept") from error
+
+
 class TriedForEver(Layer):
     """A call that fails is made again, and again."""
 
@@ -229,6 +239,7 @@ class Leaking(Layer):
         (FIRST, LastSyncForgotten, {"O10"}),
         (FIRST, Untyped, {"error"}),
         (FIRST, ToldAsDamage, {"error"}),
+        (FIRST, ToldAsFenced, {"error"}),
         (FIRST, TriedForEver, {"error"}),
         (FIRST, Leaking, {"O9"}),
     ],
