@@ -295,6 +295,32 @@ def test_an_error_without_a_sentence_is_found(
     check(sentence in found.expected, found.expected)
 
 
+@pytest.mark.parametrize(
+    ("method", "error", "expected"),
+    [
+        ("go_on", StorageError("Going on"), "O9"),
+        ("go_on", KeyError("item"), "error"),
+        ("judge", KeyError("item"), "error"),
+        ("judge", OSError(errno.EIO, "read"), "error"),
+        ("judge", Violation("O3", expected="this", got="that"), "O3"),
+    ],
+    ids=str,
+)
+def test_a_recovery_that_fails_is_found(method: str, error: Exception, expected: Oracle) -> None:
+    """O9, G2: a fresh process recovers and goes on, whatever was struck before it.
+
+    Method: let it raise; the run without any fault shows it already.
+    """
+
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    planted = Planted(FIRST, Layer)
+    setattr(planted, method, fails)
+    clean = next(LEVEL.run(planted, Plan()))
+    check_equal([found.oracle for found in clean.violations], [expected], "found by")
+
+
 # --- one state ----------------------------------------------------------------------------
 
 
