@@ -53,6 +53,7 @@ def _be_child(job: Job, writing: int, limit_s: float, ready: Callable[[], None])
     status = RAISED
     try:
         os.setsid()
+        _be_quiet()
         _die_with_parent()
         gc.freeze()  # what was there before is not looked through, and so not copied
         os.umask(0o022)
@@ -152,6 +153,14 @@ def end(pid: int) -> int:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     return os.waitpid(pid, 0)[1]
+
+
+def _be_quiet() -> None:
+    """Print nowhere: what a job prints belongs to no report."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for fd in (1, 2):
+        os.dup2(nowhere, fd)
+    os.close(nowhere)
 
 
 def _die_with_parent() -> None:

@@ -252,6 +252,21 @@ def test_an_ended_job_says_how(place: Place) -> None:
     check_equal(place.run(lambda top, fd: os.kill(os.getpid(), 15)).signal, 15, "signal")
 
 
+def test_what_a_job_prints_is_in_no_report(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    """Reports on standard output stay readable by machines, whatever a job writes there.
+
+    Method: a job that writes to both descriptors, by itself and by a program.
+    """
+
+    def job(top: Path, fd: int) -> None:
+        os.write(1, b"out")
+        os.write(2, b"err")
+        subprocess.run(["/bin/sh", "-c", "echo out; echo err >&2"], check=True)
+
+    check_equal(place.run(job).status, 0, "exit status")
+    check_equal(tuple(capfd.readouterr()), ("", ""), "what was printed")
+
+
 def test_a_job_may_say_more_than_a_pipe_holds(place: Place) -> None:
     """What is said is read while the job runs, so that it never waits for a reader.
 
