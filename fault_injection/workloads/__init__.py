@@ -12,8 +12,8 @@
 ``repairs-pointer``    the newest revision is damaged, and the one before it goes on
 ``migrates``           a program of a newer schema goes on with a session
 ``trims``              older segments of the log leave for an archive
-``insists``            three saves by one handle, whatever the one before came to
-``insists-log``        three appends by one handle, whatever the one before came to
+``insists``            two saves by one handle, whatever the one before came to
+``insists-log``        two appends by one handle, whatever the one before came to
 ``writers``            two owners of checkpoints alone, whose locks exclude nobody
 ``writers-overtaken``  one of them comes between S4 and S6 of the other's save
 ``writers-log``        one of them comes between an append's look and its write

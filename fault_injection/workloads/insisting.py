@@ -19,14 +19,14 @@ from lastgood.errors import LastgoodError
 
 def _saves(machine: Machine, world: World) -> None:
     with checkpoints.opened(machine) as store:
-        for sequence in (30, 40, 50):
+        for sequence in (30, 40):
             with suppress(LastgoodError):
                 checkpoints.save(store, world, sequence)
 
 
 def _appends(machine: Machine, world: World) -> None:
     with shelf.opened(machine) as session:
-        for item in ("c", "d", "e"):
+        for item in ("c", "d"):
             with suppress(LastgoodError):
                 shelf.append(session, world, item)
 

@@ -1,0 +1,238 @@
+"""The matrix of planted bugs: which level finds which, and whether each is found where it must be.
+
+``run`` plants each mutant in a process of its own, looks for it at the levels that it is declared
+for, and then makes the very runs that found it once more without a patch, each of them once: what
+is found there, too, proves nothing. It returns a ``Matrix``::
+
+    matrix.verdicts    one for each mutant of the catalogue, in its order
+    matrix.score       killed / (all − equivalent − later)
+    matrix.exit_code   0: each was found where it must be; 2: one was not
+    matrix.as_text()   a table: name, L1 L2 L3 L5 T, by which judgement, where, seconds
+    matrix.as_document()  the same as plain JSON data
+
+In the budget ``ci`` a mutant is looked for until one declared level has found it; in
+``exhaustive`` at every level, and every declared one must find it. A mutant that was found before
+and is not any more is a survivor like the rest, because what finds it is part of its declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Literal
+
+from fault_injection import pool
+from fault_injection.levels import Plan
+from fault_injection.levels.registry import Registry, built
+from fault_injection.planted_bugs import catalogue, trial
+from fault_injection.planted_bugs.mutant import Mutant, Unplanted, Where
+from fault_injection.planted_bugs.trial import Death, Trial
+from fault_injection.pool import Ended
+
+LEVELS: Final[tuple[Where, ...]] = ("L1", "L2", "L3", "L5", "T")
+LIMITS_S: Final = {"ci": 120.0, "exhaustive": 1800.0}
+"""What one mutant may take, by budget: it ends one that hangs, not one on a busy machine."""
+EXIT_SURVIVORS: Final = 2
+
+Outcome = Literal[
+    "killed", "survived", "equivalent", "later", "not planted", "broken patch", "not proven"
+]
+"""``not planted``: the wrong code was never entered; ``broken patch``: it fails as no mistake of a
+store does; ``not proven``: the same run without it is not clean either."""
+_FINE: Final = ("killed", "equivalent", "later")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of one mistake of the list.
+
+    Attributes:
+        name: The mistake.
+        mistake: What the patched code does, or why it is not planted.
+        outcome: In a word or two.
+        deaths: Where it was found, by level.
+        missed: Declared levels that were asked and did not find it.
+        why: Of what is not fine, for people.
+        seconds: Of a processor.
+    """
+
+    name: str
+    mistake: str
+    outcome: Outcome
+    deaths: dict[Where, Death] = field(default_factory=dict)
+    missed: tuple[Where, ...] = ()
+    why: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """What became of all.
+
+    Attributes:
+        verdicts: In the order of the catalogue.
+        plan: How much was tried.
+        seconds: Of a processor, the runs without a patch included.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    plan: Plan
+    seconds: float
+
+    @property
+    def score(self) -> float:
+        """Killed / (all − equivalent − later)."""
+        planted = [v for v in self.verdicts if v.outcome not in ("equivalent", "later")]
+        killed = [v for v in planted if v.outcome == "killed"]
+        return len(killed) / len(planted) if planted else 1.0
+
+    @property
+    def exit_code(self) -> int:
+        """0, or 2 if anything was not found where it must be."""
+        return 0 if all(v.outcome in _FINE for v in self.verdicts) else EXIT_SURVIVORS
+
+    def as_text(self) -> str:
+        """The table, for people."""
+        return "\n".join(_lines(self)) + "\n"
+
+    def as_document(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {
+            "budget": self.plan.budget,
+            "seed": self.plan.seed,
+            "score": round(self.score, 4),
+            "seconds": round(self.seconds, 1),
+            "mutants": [
+                {
+                    "name": v.name,
+                    "mistake": v.mistake,
+                    "outcome": v.outcome,
+                    "killed_by": {
+                        where: {"oracle": d.oracle, "workload": d.workload, "state": d.state}
+                        for where, d in v.deaths.items()
+                    },
+                    "missed": list(v.missed),
+                    "why": v.why,
+                    "seconds": round(v.seconds, 1),
+                }
+                for v in self.verdicts
+            ],
+        }
+
+
+def run(
+    plan: Plan | None = None,
+    *,
+    workers: int = 2,
+    registry: Registry | None = None,
+    mutants: Sequence[Mutant] = catalogue.MUTANTS,
+    unplanted: Sequence[Unplanted] = catalogue.UNPLANTED,
+    say: Callable[[Verdict], object] = lambda verdict: None,
+) -> Matrix:
+    """Try every mutant.
+
+    Args:
+        plan: How much to try; None: what every change can wait for.
+        workers: How many processes at a time.
+        registry: Levels and workloads; None: those of this harness.
+        mutants: What is planted.
+        unplanted: What is listed and not planted.
+        say: Is given each verdict as soon as it stands.
+    """
+    plan = plan or Plan()
+    registry = registry or built()
+    limit_s = LIMITS_S[plan.budget]
+    everywhere = plan.budget == "exhaustive"
+    tasks = [partial(trial.tried, m, registry, plan, everywhere=everywhere) for m in mutants]
+    found: dict[int, Ended[Trial]] = dict(pool.ended(tasks, workers=workers, limit_s=limit_s))
+    trials = [found[at] for at in range(len(mutants))]
+    clean, seconds = _clean(trials, registry, plan, workers=workers)
+    verdicts = [_verdict(m, one, clean, plan) for m, one in zip(mutants, trials, strict=True)]
+    verdicts += [Verdict(name=u.name, mistake=u.reason, outcome=u.standing) for u in unplanted]
+    for verdict in verdicts:
+        say(verdict)
+    seconds += sum(one.seconds for one in trials)
+    return Matrix(verdicts=tuple(verdicts), plan=plan, seconds=seconds)
+
+
+_Run = tuple[Where, str]
+"""A level and a workload, or ``T`` and a test."""
+
+
+def _clean(
+    trials: Sequence[Ended[Trial]], registry: Registry, plan: Plan, *, workers: int
+) -> tuple[dict[_Run, str], float]:
+    """What the runs that found a mutant find without one, and what they took."""
+    variants: dict[_Run, list[str]] = {}
+    for one in trials:
+        for death in one.value.deaths.values() if one.value else ():
+            variants.setdefault((death.where, death.workload), []).append(death.variant)
+    runs = list(variants)
+    tasks = [partial(trial.sound, *one, sorted(variants[one]), registry, plan) for one in runs]
+    clean: dict[_Run, str] = {}
+    seconds = 0.0
+    for at, ended in pool.ended(tasks, workers=workers, limit_s=10 * LIMITS_S[plan.budget]):
+        clean[runs[at]] = ended.failure if ended.value is None else ended.value
+        seconds += ended.seconds
+    return clean, seconds
+
+
+def _verdict(mutant: Mutant, ended: Ended[Trial], clean: dict[_Run, str], plan: Plan) -> Verdict:
+    one = ended.value
+    deaths = {} if one is None else dict(sorted(one.deaths.items()))
+    must = [kill.where for kill in mutant.killed_by]
+    missed = tuple(where for where in must if where not in deaths)
+    outcome: Outcome = "killed"
+    why = ""
+    doubts = [clean[d.where, d.workload] for d in deaths.values() if clean[d.where, d.workload]]
+    if one is None:
+        outcome, why = "survived", ended.failure
+    elif one.broken:
+        outcome, why = "broken patch", one.broken
+    elif not one.calls:
+        outcome, why = "not planted", "the wrong code was never entered"
+    elif not set(must) & set(deaths) or (plan.budget == "exhaustive" and missed):
+        seen = "; ".join(one.elsewhere[:3])
+        outcome, why = "survived", seen or "nothing was found"
+    elif doubts:
+        outcome, why = "not proven", f"without the patch: {doubts[0]}"
+    return Verdict(
+        name=mutant.name,
+        mistake=mutant.mistake,
+        outcome=outcome,
+        deaths=deaths,
+        missed=missed if outcome == "survived" else (),
+        why=why,
+        seconds=ended.seconds,
+    )
+
+
+# --- the table ----------------------------------------------------------------------------
+
+
+def _lines(matrix: Matrix) -> Iterator[str]:
+    width = max(len(v.name) for v in matrix.verdicts)
+    heads = "".join(f"{level:>4}" for level in LEVELS)
+    yield f"{'planted bug':<{width}} {heads}  {'killed by':<34}{'seconds':>8}"
+    yield "-" * (width + 65)
+    for v in matrix.verdicts:
+        cells = "".join(f"{'x' if level in v.deaths else '.':>4}" for level in LEVELS)
+        death = next(iter(v.deaths.values()), None)
+        by = v.outcome if death is None else f"{death.oracle}, {_short(death)}"
+        yield f"{v.name:<{width}} {cells}  {by[:33]:<34}{v.seconds:>8.1f}"
+    for v in matrix.verdicts:
+        if v.outcome not in _FINE:
+            yield f"{v.outcome.upper()}: {v.name} ({v.mistake}): {v.why}"
+    for v in matrix.verdicts:
+        if v.outcome in ("equivalent", "later"):
+            yield f"{v.outcome}: {v.name}: {v.mistake}"
+    count = sum(v.outcome == "killed" for v in matrix.verdicts)
+    asked = sum(v.outcome not in ("equivalent", "later") for v in matrix.verdicts)
+    yield f"{count} of {asked} killed, score {matrix.score:.3f}, {matrix.seconds:.0f} s"
+
+
+def _short(death: Death) -> str:
+    if death.where != "T":
+        return death.workload
+    return death.workload.rpartition("::")[2].rpartition("[")[2].rstrip("]")
