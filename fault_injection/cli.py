@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from fault_injection import explain, report, table
 from fault_injection.levels import Case, Level, NotRunError, Plan
@@ -31,6 +31,9 @@ from fault_injection.runner import Job, Result, run
 from fault_injection.state_id import LEVELS, BadStateIdError, StateId, is_part
 from fault_injection.workload import BadWorkloadError, Violation, Workload
 from lastgood.errors import printable
+
+if TYPE_CHECKING:
+    from fault_injection.planted_bugs.mutant import Mutant
 
 EXIT_USAGE: Final = 1
 EXIT_VIOLATIONS: Final = report.EXIT_CODES["violations"]
@@ -87,6 +90,7 @@ def _commanded(words: list[str], build: Build) -> int:
         "run": _run,
         "replay": _replay,
         "explain": _explain,
+        "mutants": _mutants,
         "list": _list,
     }
     code = commands[given.command](given, _registry(given, build()))
@@ -160,6 +164,9 @@ def _parser() -> argparse.ArgumentParser:
         one = verbs.add_parser(verb, help=text, allow_abbrev=False)
         one.add_argument("id", metavar="STATE-ID")
         _add_from(one)
+    bugs = verbs.add_parser("mutants", help="see that planted bugs are found", allow_abbrev=False)
+    bugs.add_argument("--mutant", action="append", metavar="TEXT", help="those whose name has it")
+    _add_plan(bugs)
     verbs.add_parser("list", help="say what there is to run", allow_abbrev=False)
     return parser
 
@@ -310,10 +317,43 @@ def _explain(given: argparse.Namespace, registry: Registry) -> int:
     return EXIT_VIOLATIONS if isinstance(verdict, Violation) else 0
 
 
+# --- planted bugs ----------------------------------------------------------------------------
+
+
+def _mutants(given: argparse.Namespace, registry: Registry) -> int:
+    from fault_injection.planted_bugs import catalogue, matrix
+
+    chosen = tuple(_chosen(given.mutant, catalogue.MUTANTS))
+    _check_writable(given.json)
+    found = matrix.run(
+        Plan(budget=given.budget, seed=given.seed),
+        workers=given.workers,
+        registry=registry,
+        mutants=chosen,
+        unplanted=() if given.mutant else catalogue.UNPLANTED,
+    )
+    if given.json:
+        document = {"mutants": report.SCHEMA, "machine": report.machine_facts()}
+        _write(given.json, json.dumps(document | {"matrix": found.as_document()}, indent=1) + "\n")
+    print(found.as_text(), end="")
+    return found.exit_code
+
+
+def _chosen(texts: list[str] | None, mutants: Sequence[Mutant]) -> Iterator[Mutant]:
+    for text in texts or ():
+        if not any(text in mutant.name for mutant in mutants):
+            raise UsageError(f"no planted bug has {text[:80]!r} in its name; `list` names them")
+    for mutant in mutants:
+        if texts is None or any(text in mutant.name for text in texts):
+            yield mutant
+
+
 # --- list -----------------------------------------------------------------------------------
 
 
 def _list(given: argparse.Namespace, registry: Registry) -> int:
+    from fault_injection.planted_bugs.catalogue import MUTANTS
+
     print("levels")
     for name, what in WHAT.items():
         absent = "" if registry.level(name) else " (not built)"
@@ -324,6 +364,10 @@ def _list(given: argparse.Namespace, registry: Registry) -> int:
         print(f"  {workload.name:<{width}}  {_size(workload)}")
     print("persistence models of L3")
     print(f"  {', '.join(model.name for model in MODELS)}")
+    print("planted bugs")
+    for mutant in MUTANTS:
+        levels = " ".join(kill.where for kill in mutant.killed_by)
+        print(f"  {levels:<12}  {mutant.name}")
     return 0
 
 

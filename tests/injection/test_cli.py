@@ -113,6 +113,8 @@ def test_required_level_that_cannot_be_run_is_called_a_failure(tmp_path: Path) -
         ["replay", "v1.L2.fine.weak.2.c0ffee"],
         ["replay", "v1.L1.unheard.weak.2.c0ffee"],
         ["replay", "v1.L1.fine.weak.2.other"],
+        ["mutants", "--mutant", "no such mistake"],
+        ["mutants", "--json", "/nowhere/at/all"],
         ["explain", "v1.L1.fine.weak.2.other"],
         ["explain", "v1.L1.fine.weak.-2.c0ffee"],
         ["explain", "v1.L1.fine.\x1b[31m.2.c0ffee"],
@@ -228,6 +230,23 @@ def test_reader_that_goes_away_ends_the_command_without_a_word() -> None:
             process.stdout.close()
         said = process.stderr.read() if process.stderr else b""
     check_equal((process.returncode, said), (3, b""), "exit code and standard error")
+
+
+def test_planted_bug_that_survives_is_exit_code_2(tmp_path: Path) -> None:
+    """A level that is blind to what it should see is found out. Method: toys cannot find it."""
+    ran = toys("mutants", "--mutant", "no sync at all", "--json", str(tmp_path / "m.json"))
+    check_equal(ran.returncode, 2, ran.stdout + ran.stderr)
+    (bug,) = json.loads((tmp_path / "m.json").read_text("utf-8"))["matrix"]["mutants"]
+    check_equal((bug["name"], bug["outcome"]), ("no sync at all", "survived"), "document")
+
+
+@pytest.mark.slow
+@pytest.mark.normal_only
+def test_planted_bug_that_is_found_is_exit_code_0(tmp_path: Path) -> None:
+    """The real levels see it. Method: one of the planted bugs, by part of its name."""
+    ran = own(tmp_path, "mutants", "--mutant", "no sync at", "--workers", "2")
+    check_equal(ran.returncode, 0, ran.stdout + ran.stderr)
+    check("1 of 1 killed" in ran.stdout, ran.stdout)
 
 
 @pytest.mark.slow
