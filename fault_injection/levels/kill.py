@@ -52,8 +52,8 @@ _NAMES: Final[dict[str, CallName]] = {
 }  # fmt: skip
 """Of the kernel's calls those that the seam has, too."""
 _CI: Final[dict[Fault, tuple[int, int]]] = {
-    "kill-before": (40, 4),
-    "kill-after": (20, 4),
+    "kill-before": (32, 4),
+    "kill-after": (16, 4),
     "kill-middle": (24, 0),
     "short-write": (24, 0),
 }
