@@ -165,14 +165,14 @@ def walk(
         tally: Is added to.
         seen: States that are not judged again; is added to.
         settles: Stop once nothing that was pending at the passage's first point may still be lost.
-        stride: Of the disks, one in so many is tried.
+        stride: Of the disks one in so many is tried, from there on.
     """
     below: int | None = None
-    unread = verdicts.workload.unread
+    is_settled, unread = False, verdicts.workload.unread
     for moment in moments(passage, power.cache(passage, verdicts.workload)):
-        if below is None:
-            below = moment.cache.changes
-        elif settles and not moment.cache.unsettled(below):
+        below = moment.cache.changes if below is None else below
+        is_settled = is_settled or not moment.cache.unsettled(below)
+        if settles and is_settled:
             tally.exhaustive = False
             return
         tally.points += 1
@@ -181,7 +181,8 @@ def walk(
         tally.exhaustive &= tried.is_exhaustive
         for lost in tried.lost:
             tally.raw += 1
-            if (tally.raw + power.seed) % stride:
+            if is_settled and (tally.raw + power.seed) % stride:
+                tally.exhaustive = False
                 continue
             state = state_of(moment, lost, power, unread=unread)
             if lost not in tried.drawn:

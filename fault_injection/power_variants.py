@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from fault_injection import passage
@@ -59,12 +59,24 @@ class Variant:
             BadStateIdError: It is none.
         """
         name, _, at = text.partition("@")
-        word, _, rest = name.partition("-")
+        found = cls.of_tally(name)
+        if (found.kind == "plain") != (not at):
+            raise BadStateIdError(f"{text!r} does not say where it strikes, or says too much")
+        return replace(found, at=at)
+
+    @classmethod
+    def of_tally(cls, text: str) -> Variant:
+        """Read the name of a tally, which strikes at many places.
+
+        Raises:
+            BadStateIdError: It is none.
+        """
+        word, _, rest = text.partition("-")
         model = rules.find(rest or word)
         kinds: tuple[Kind, ...] = ("nested", "killed", "failed") if rest else ("plain",)
         for kind in kinds:
-            if model is not None and kind in ("plain", word) and (kind == "plain") == (not at):
-                return cls(kind, model, at)
+            if model is not None and kind in ("plain", word):
+                return cls(kind, model)
         raise BadStateIdError(f"{text!r} is no way to lose power")
 
 

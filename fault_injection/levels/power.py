@@ -118,12 +118,13 @@ class _Run:
     def tallies(self) -> Iterator[Tally]:
         """One for each model and each way of striking before."""
         for model in MODELS:
-            yield self._timed(Variant("plain", model))
+            yield self.tally(Variant("plain", model))
         for kind in _STRUCK:
             for model in self._effort.models:
-                yield self._timed(Variant(kind, model))
+                yield self.tally(Variant(kind, model))
 
-    def _timed(self, variant: Variant) -> Tally:
+    def tally(self, variant: Variant) -> Tally:
+        """That of one variant; a recovery is struck in states of the job under the same model."""
         begun_s = time.process_time()
         tally = Tally(level="L3", workload=self._workload.name, variant=str(variant))
         found = (
@@ -203,7 +204,9 @@ class _Run:
             return dict.fromkeys(self._passages.cuts(power))
         if variant.kind == "failed":
             return dict.fromkeys(self._passages.failing())
-        return {base.name: base for base in self._bases.get(variant.model.name, [])}
+        if variant.model.name not in self._bases:
+            self.tally(Variant("plain", variant.model))
+        return {base.name: base for base in self._bases[variant.model.name]}
 
     def _sample(self, variant: Variant, places: list[str]) -> list[str]:
         """Some of them, by the seed; one of each kind of base before a second of any."""
@@ -286,6 +289,16 @@ class Powerless:
         """
         check_testable(workload)
         return _Run(workload, plan).tallies()
+
+    def tally(self, workload: Workload, variant: str, plan: Plan) -> Tally:
+        """The tally of one variant alone, ``killed-weak`` for example.
+
+        Raises:
+            BadWorkloadError: The workload cannot be tested.
+            BadStateIdError: There is no such variant.
+        """
+        check_testable(workload)
+        return _Run(workload, plan).tally(Variant.of_tally(variant))
 
     def case(self, workload: Workload, state: StateId) -> Case:
         """Build one state again.
