@@ -81,9 +81,9 @@ def _breaks_here(search: _Search, moment: Moment, lost: Lost) -> bool:
 
 def _shrink(search: _Search, moment: Moment) -> None:
     """Lose one change alone, if that is enough; else give back one after the other."""
-    for lost in _alone(moment.cache, search.state.lost):
-        if len(lost) < len(search.state.lost) and search.breaks(moment, lost):
-            return
+    for lost in sorted(_alone(moment.cache, search.state.lost), key=len):
+        if len(lost) >= len(search.state.lost) or search.breaks(moment, lost):
+            break
     is_smaller = True
     while is_smaller:
         is_smaller = any(

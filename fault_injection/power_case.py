@@ -125,7 +125,7 @@ def case_of(
     point = moment.point
     under_way = made.calls[point : point + 1]
     calls = made.calls[:point] + [call for call in under_way if _changes(call)]
-    what = f"in call {point}" if len(calls) > point else f"after call {point - 1}"
+    what = f"in call {point}" if len(calls) > point else f"after {point} calls"
     return Case(
         id=state,
         workload=workload,
@@ -155,10 +155,10 @@ def _changes(call: Call) -> bool:
 
 def _fates(calls: list[Call], moment: Moment, lost: Lost) -> dict[int, str]:
     known = moment.cache.fates(lost)
-    return {call.number: _fate(known.get(call.number, [])) for call in calls if _changes(call)}
+    return {call.number: fate_of(known.get(call.number, [])) for call in calls if _changes(call)}
 
 
-def _fate(parts: list[tuple[Pending, str]]) -> str:
+def fate_of(parts: list[tuple[Pending, str]]) -> str:
     """What became of one call, which may have made several changes."""
     fates = {fate for _, fate in parts}
     if not fates:
