@@ -125,7 +125,9 @@ def case_of(
     point = moment.point
     under_way = made.calls[point : point + 1]
     calls = made.calls[:point] + [call for call in under_way if _changes(call)]
-    what = f"in call {point}" if len(calls) > point else f"after {point} calls"
+    what = f"after call {point - 1}" if point else "before the first call"
+    if len(calls) > point:
+        what = f"in call {point}"
     return Case(
         id=state,
         workload=workload,
