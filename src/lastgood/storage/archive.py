@@ -1,6 +1,8 @@
 """Moving records out of a session's way, without losing or overwriting any.
 
-Nothing is ever in neither place: a record is durable in ``archive/`` before it leaves.
+Nothing is ever in neither place: a record is durable in ``archive/`` before it leaves. After a
+sync on the way has failed, nothing leaves any more by this handle: a later sync that succeeds
+would say nothing of what the failed one was to write (F5).
 """
 
 from __future__ import annotations
@@ -8,11 +10,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from lastgood.errors import ConflictError, NotStoredError, printable
+from lastgood.errors import ConflictError, NotStoredError, StorageError, printable
 from lastgood.formats import names
 from lastgood.storage.contents import open_archive
 from lastgood.storage.directory import Directory, component, reported
 from lastgood.storage.filesystem import Status
+
+_STAYS = "It stays where it is"
+_OPEN_AGAIN = "Open the session again; its next save archives it"
 
 
 def keep(directory: Directory, name: str, as_name: str) -> None:
@@ -21,12 +26,15 @@ def keep(directory: Directory, name: str, as_name: str) -> None:
     Raises:
         NotStoredError: It is in neither place.
         ConflictError: The archive holds another record of this name; nothing was changed.
-        StorageError: It may be in both places; archiving it again goes on.
+        StorageError: It may be in both places; archiving it again, by a handle whose syncs
+            have not failed, goes on.
     """
     component(name)
     component(as_name)
     filesystem = directory.filesystem
     doing = f"Archiving {printable(name)}"
+    if directory.is_doubtful:
+        raise StorageError(f"{doing} after a sync that failed", safe=_STAYS, do=_OPEN_AGAIN)
     with _opened(directory) as archive:
         with reported(doing):
             source = _status(directory, name)
@@ -41,7 +49,10 @@ def keep(directory: Directory, name: str, as_name: str) -> None:
             elif not _same(source, kept):
                 _check_copy(directory, archive, name, as_name, source)
             # Crash here: in both places, one inode; the next archiving goes on.
-            archive.sync()
+            try:
+                archive.sync()
+            finally:
+                directory.is_doubtful = archive.is_doubtful
             filesystem.unlink(name, dir_fd=directory.fd)
 
 

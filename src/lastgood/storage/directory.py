@@ -96,6 +96,10 @@ class Directory:
         role: The store's root, or a session's directory (or its archive).
         owner: The user who must own every file in it.
         entry_limit: Entries to examine at most; None where a store's size is its user's.
+
+    Attributes:
+        is_doubtful: A sync of it has failed, and who takes the session has not made it durable
+            since (R1): nothing leaves it for the archive meanwhile (F5).
     """
 
     def __init__(
@@ -113,6 +117,7 @@ class Directory:
         self.role: Role = role
         self.owner = owner
         self.entry_limit = entry_limit
+        self.is_doubtful = False
         self._fd: int | None = fd
 
     @property
@@ -153,7 +158,11 @@ class Directory:
 
     def sync(self) -> None:
         """Make the entries durable; ``OSError`` if that is not known."""
-        self.filesystem.fsync(self.fd)
+        try:
+            self.filesystem.fsync(self.fd)
+        except OSError:
+            self.is_doubtful = True
+            raise
 
     def entries(self, *, room: int = 0) -> Iterator[tuple[str, int]]:
         """Yield every name with its inode, at most ``entry_limit`` of them (T8).

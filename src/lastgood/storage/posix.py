@@ -272,6 +272,7 @@ class PosixStorage(PosixRecords):
         with reported("Making durable what is there"):
             self._root.sync()
             directory.sync()
+            directory.is_doubtful = False
 
     def rewrite(self, name: str, data: bytes, *, offset: int | None = None) -> None:
         """Write the very bytes that ``name`` holds over themselves, durably.
