@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fault_injection.planted_bugs import belief, claims, log, saving, taking
+from fault_injection.planted_bugs import answers, belief, claims, log, saving, taking
 from fault_injection.planted_bugs.mutant import Mutant, Unplanted
 
 ITEMS: Final[dict[str, tuple[str, ...]]] = {
@@ -66,6 +66,13 @@ ITEMS: Final[dict[str, tuple[str, ...]]] = {
 
 UNPLANTED: Final = (
     Unplanted(
+        "temporaries swept before the second read",
+        "equivalent",
+        "R4 sweeps twice: what a paused writer made between an early sweep and the read is taken "
+        "from it by the second sweep, behind the claim. An early sweep that then finds something "
+        "newer begins again, and took away only what its owner, fenced by that, could not use",
+    ),
+    Unplanted(
         "witness advanced before S4's fsync",
         "later",
         "There is no witness yet (S8), so no mark that could be advanced too early",
@@ -89,6 +96,7 @@ UNPLANTED: Final = (
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *saving.MUTANTS,
+    *answers.MUTANTS,
     *taking.MUTANTS,
     *claims.MUTANTS,
     *log.MUTANTS,

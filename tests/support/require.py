@@ -128,6 +128,22 @@ def require_cases() -> Path:
     return path
 
 
+def require_mistakes() -> Path:
+    """Require the page that lists the mistakes which crash testing must find; returns its path.
+
+    Looked for in ``$LASTGOOD_DESIGN``, else in ``shared/design`` beside the clone.
+    """
+    given = os.environ.get("LASTGOOD_DESIGN")
+    top = Path(given) if given else REPOSITORY.parent / "shared" / "design"
+    path = top / "crash-testing.md"
+    if not path.is_file():
+        missing(
+            f"the list of mistakes {path.name} is not in {path.parent}",
+            remedy="put it there or set LASTGOOD_DESIGN to the folder that holds it",
+        )
+    return path
+
+
 @functools.cache
 def _refusal(*command: str) -> str | None:
     """Why ``command`` in front of a harmless program does not work, or None if it does."""
