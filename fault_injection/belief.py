@@ -15,8 +15,8 @@ from typing import Any, Final, Literal
 from fault_injection.disk import Tree
 from fault_injection.machine import MemoryMachine
 from fault_injection.workloads.keys import KEYS
-from lastgood import Checkpoint, CheckpointStore, Keyring
-from lastgood.errors import LastgoodError
+from lastgood import Checkpoint, CheckpointStore
+from lastgood.errors import LastgoodError, UsageError
 from lastgood.formats import canonical, names
 from lastgood.formats.event import Event
 from lastgood.formats.session import Program
@@ -55,24 +55,26 @@ class Belief:
 
     Attributes:
         sequence: Of the checkpoint, 0: none.
-        content: Digest of its state, its fingerprints and the program's events behind it.
-        end: Number of the last event.
-        epoch: Of the newest revision; 0: there is none.
+        base: Digest of its state and fingerprints.
+        events: The program's events behind it: numbers, and digests of what they say.
+        end: Number of the last event, lastgood's own included; 0 without a log.
+        epoch: Of the newest revision; of a writer, its own; 0: there is none.
     """
 
-    sequence: int
-    content: str
-    end: int
-    epoch: int
+    sequence: int = 0
+    base: str = NOBODY
+    events: tuple[tuple[int, str], ...] = ()
+    end: int = 0
+    epoch: int = 0
 
     @property
-    def state(self) -> tuple[int, str]:
-        """What a program goes on with."""
-        return self.sequence, self.content
+    def is_nothing(self) -> bool:
+        """Whether there is neither a checkpoint nor an event of the program's."""
+        return self.base == NOBODY and not self.events
 
     def __str__(self) -> str:
         """For people."""
-        if self.content == NOBODY:
+        if self.is_nothing:
             return f"a session without a state, epoch {self.epoch}"
         return f"checkpoint {self.sequence}, events to {self.end}, epoch {self.epoch}"
 
@@ -107,22 +109,22 @@ class Looked:
         )
 
 
-def subjects(tree: Tree, *, keys: Keyring = KEYS) -> tuple[Subject, ...]:
+def subjects(tree: Tree) -> tuple[Subject, ...]:
     """The sessions of an honest tree, by directory.
 
     Raises:
         LastgoodError: It is not honest.
     """
     roots = [path.removesuffix(f"/{names.STORE}") for path, _ in tree.paths() if _is_store(path)]
-    return tuple(subject for root in roots for subject in _sessions(tree, root, keys))
+    return tuple(subject for root in roots for subject in _sessions(tree, root))
 
 
 def _is_store(path: str) -> bool:
     return path.endswith(f"/{names.STORE}")
 
 
-def _sessions(tree: Tree, root: str, keys: Keyring) -> Iterator[Subject]:
-    with _opened(MemoryMachine(tree), root, keys) as store:
+def _sessions(tree: Tree, root: str) -> Iterator[Subject]:
+    with _opened(MemoryMachine(tree), root) as store:
         for entry in sorted(store.sessions(), key=lambda entry: entry.directory):
             if entry.record is None:
                 raise entry.problem or ValueError(f"{entry.directory} was never begun")
@@ -136,21 +138,22 @@ def _sessions(tree: Tree, root: str, keys: Keyring) -> Iterator[Subject]:
             )
 
 
-def read(tree: Tree, subject: Subject, *, keys: Keyring = KEYS) -> Looked:
-    """Load and check, by a process that only reads."""
+def read(tree: Tree, subject: Subject, *, depth: Literal["whole", "short"] = "whole") -> Looked:
+    """Load and check, by a process that only reads; ``short`` checks only what loads."""
     machine = MemoryMachine(tree, seed="reader")
     report: Report | None = None
     belief: Belief | LastgoodError
     try:
         with (
-            _opened(machine, subject.store, keys) as store,
+            _opened(machine, subject.store) as store,
             _checkpoints(store, subject, "read") as opened,
         ):
             try:
                 loaded = _loaded(store, opened, subject)
             except LastgoodError as error:
                 belief = error
-                report = opened.check()
+                if depth == "whole":
+                    report = opened.check()
             else:
                 report = opened.check()
                 manifest = report.selection.manifest if report.selection else None
@@ -160,26 +163,50 @@ def read(tree: Tree, subject: Subject, *, keys: Keyring = KEYS) -> Looked:
     return Looked(belief, machine.disk.tree(), report)
 
 
-def own(tree: Tree, subject: Subject, *, keys: Keyring = KEYS) -> Looked:
+def own(tree: Tree, subject: Subject) -> Looked:
     """Open for writing, load, and close."""
     machine = MemoryMachine(tree, seed="owner")
     belief: Belief | LastgoodError
     try:
-        with _opened(machine, subject.store, keys) as store:
+        with _opened(machine, subject.store) as store:
             if subject.has_log:
                 belief = _resumed(store, subject)
             else:
                 with _checkpoints(store, subject, "write") as opened:
                     found = opened.load_latest()
                     sequence = found.sequence if found else 0
-                    belief = Belief(sequence, _kept(found), 0, opened.fencing_token)
+                    belief = Belief(sequence, _kept(found), epoch=opened.fencing_token)
     except LastgoodError as error:
         belief = error
     return Looked(belief, machine.disk.tree())
 
 
+def bases(tree: Tree, subject: Subject) -> set[tuple[int, str]]:
+    """Every checkpoint of an honest tree, as in ``Belief.base``, with its sequence."""
+    machine = MemoryMachine(tree, seed="librarian")
+    found = set()
+    with _opened(machine, subject.store) as store:
+        with _checkpoints(store, subject, "read") as opened:
+            rows = opened.check().rows
+        for row in rows:
+            program = replace(subject, schema=row.schema_version or subject.schema)
+            with (
+                contextlib.suppress(UsageError),  # a leftover, which nobody believes
+                _checkpoints(store, program, "read") as opened,
+            ):
+                kept = opened.load(row.sequence)
+                base = _state(kept.state) if subject.has_log else _kept(kept)
+                found.add((row.sequence, base))
+    return found
+
+
+def said(sequence: int, kind: str, data: object) -> tuple[int, str]:
+    """One event, as in ``Belief.events``."""
+    return sequence, _digest([kind, data])
+
+
 @contextlib.contextmanager
-def _opened(machine: MemoryMachine, store: str, keys: Keyring) -> Iterator[Store]:
+def _opened(machine: MemoryMachine, store: str) -> Iterator[Store]:
     root = PosixRoot(
         f"/{store}",
         filesystem=machine.process(),
@@ -187,7 +214,7 @@ def _opened(machine: MemoryMachine, store: str, keys: Keyring) -> Iterator[Store
         entropy=machine.entropy,
     )
     try:
-        with open_store(root, keys=keys, clock=machine.clock, entropy=machine.entropy) as opened:
+        with open_store(root, keys=KEYS, clock=machine.clock, entropy=machine.entropy) as opened:
             yield opened
     finally:
         root.close()
@@ -209,15 +236,15 @@ class _Seen:
     """A reducer that leaves the state alone and keeps what it is given, once each."""
 
     def __init__(self) -> None:
-        self._events: dict[int, list[object]] = {}
+        self._events: dict[int, tuple[int, str]] = {}
 
     def __call__(self, state: Any, event: Event) -> Any:
-        self._events[event.sequence] = [event.type, event.data]
+        self._events[event.sequence] = said(event.sequence, event.type, event.data)
         return state
 
     @property
-    def events(self) -> list[list[object]]:
-        return list(self._events.values())
+    def events(self) -> tuple[tuple[int, str], ...]:
+        return tuple(self._events.values())
 
 
 def _program(subject: Subject, seen: _Seen) -> dict[str, Any]:
@@ -234,28 +261,29 @@ def _loaded(store: Store, opened: CheckpointStore, subject: Subject) -> Belief:
     """What a reader has; the epoch is told by a check."""
     if not subject.has_log:
         found = opened.load_latest()
-        return Belief(found.sequence if found else 0, _kept(found), 0, 0)
+        return Belief(found.sequence if found else 0, _kept(found))
     seen = _Seen()
     rehearsed = store.rehearse(subject.session, **_program(subject, seen))
     if rehearsed is None:
-        return Belief(0, NOBODY, 0, 0)
-    content = _content(rehearsed.state or None, seen.events)
-    return Belief(rehearsed.checkpoint, content, rehearsed.end, 0)
+        return Belief()
+    return Belief(rehearsed.checkpoint, _state(rehearsed.state), seen.events, rehearsed.end)
 
 
 def _resumed(store: Store, subject: Subject) -> Belief:
     seen = _Seen()
     with store.session(subject.session, **_program(subject, seen)) as session:
-        content, found = _content(session.state or None, seen.events), session.resumed
-        return Belief(found.checkpoint, content, found.end, session.fencing_token)
+        found, state = session.resumed, _state(session.state)
+        epoch = session.fencing_token
+        return Belief(found.checkpoint, state, seen.events, found.end, epoch)
 
 
 def _kept(found: Checkpoint | None) -> str:
-    return _content([found.state, list(found.fingerprints)] if found else None, [])
+    return _digest([found.state, list(found.fingerprints)]) if found else NOBODY
 
 
-def _content(base: object, events: list[list[object]]) -> str:
-    if base is None and not events:
-        return NOBODY
-    told: Any = [base, events]
+def _state(state: object) -> str:
+    return _digest(state) if state else NOBODY
+
+
+def _digest(told: Any) -> str:
     return hashlib.blake2b(canonical.encode(told), digest_size=8).hexdigest()

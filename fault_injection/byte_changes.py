@@ -2,8 +2,8 @@
 
 A file is looked at as a person would: its data, and the reserved zeros behind them, of which
 only log segments have any. In the data every place is tried, or a sample, half of which lies where
-a line, the file or its data begins or ends; reserved zeros are all alike, so that of them there
-is always a sample.
+a line, the file or its data begins or ends. Of more than 8 KiB there is always a sample, and of
+reserved zeros, which are all alike.
 """
 
 from __future__ import annotations
@@ -32,8 +32,12 @@ ByteKind = Literal[
 
 INSERTED: Final = (b"\x00", b"\n", b"\r", b" ", b"0", b"}", b'"', b"\xff")
 SECTOR_BYTES: Final = 512
+_FEED: Final = 0x0A
 _NEAR: Final = 2
 _STRIDE: Final = 4096
+_LARGE_BYTES: Final = 8192
+_LAST_FEEDS: Final = 3
+_LARGE_STRIDE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,8 @@ class Sample:
         """Places in the data, ascending; with ``ends`` the place behind it as well."""
         size = len(data.rstrip(b"\0")) + ends
         near = sorted({place for place in _near(data) if place < size})
-        return sorted({*self.few(range(size)), *self.few(near)})
+        step = _LARGE_STRIDE if size > _LARGE_BYTES else 1
+        return sorted({*self.few(range(0, size, step)), *self.few(near)})
 
     def few(self, found: Sequence[int]) -> list[int]:
         """So many of these places, in their order."""
@@ -72,12 +77,12 @@ def is_all(kind: ByteKind, data: bytes, sample: Sample) -> bool:
     """Whether ``changes`` tries every place."""
     if kind == "reserve":
         return len(list(_reserved(data))) == len(data) - len(data.rstrip(b"\0"))
-    return sample.places is None
+    return sample.places is None and len(data.rstrip(b"\0")) <= _LARGE_BYTES
 
 
 def _near(data: bytes) -> Iterator[int]:
     """Places where a line, the file or its data begins or ends."""
-    feeds = [place for place, byte in enumerate(data) if byte == 0x0A]
+    feeds = [place for place, byte in enumerate(data) if byte == _FEED]
     for edge in (0, *feeds, len(data.rstrip(b"\0"))):
         yield from range(max(0, edge - _NEAR), edge + _NEAR + 1)
 
@@ -108,7 +113,9 @@ def _reserve(data: bytes, sample: Sample) -> Iterator[tuple[str, bytes]]:
 
 
 def _nul(data: bytes, sample: Sample) -> Iterator[tuple[str, bytes]]:
-    for place in sample.of(data):
+    # Always the last line feeds: what stands behind one that never arrived must be found.
+    feeds = [place for place, byte in enumerate(data) if byte == _FEED]
+    for place in sorted({*sample.of(data), *feeds[-_LAST_FEEDS:]}):
         yield f"byte {place} is NUL", _put(data, place, 0)
 
 

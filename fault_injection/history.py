@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from fault_injection import belief, neighbours
-from fault_injection.belief import Belief, Subject
+from fault_injection import belief, neighbours, segments
+from fault_injection.belief import NOBODY, Belief, Subject
 from fault_injection.disk import Node, Tree
-from fault_injection.files import Files, gathered, kind_of, leaf, spread
+from fault_injection.files import Files, gathered, is_manifest, kind_of, leaf, spread
+from fault_injection.levels import NotRunError
+from fault_injection.past import NOT_RECORDS, Past
 from fault_injection.recording import Recording, check_testable
 from fault_injection.workload import BadWorkloadError, Workload
 from fault_injection.world import Told
@@ -23,7 +25,6 @@ from lastgood.errors import EXIT_GOOD, EXIT_LIMITED, LastgoodError
 from lastgood.formats import names
 from lastgood.formats.names import Kind
 
-_NOT_RECORDS: Final = (None, Kind.LOCK, Kind.TEMPORARY, Kind.ARCHIVE)
 _SOUND: Final = (EXIT_GOOD, EXIT_LIMITED)
 
 
@@ -34,10 +35,13 @@ class Honest:
     Attributes:
         belief: What is believed.
         leftovers: Names that nobody needs, as a check lists them.
+        named: Sequence of the checkpoint that the newest revision names; a newer one may have
+            been left by a crash.
     """
 
     belief: Belief
     leftovers: tuple[str, ...]
+    named: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +97,46 @@ class History:
             path
             for path, node in sorted(instant.files.items())
             if node.data is not None
-            and (path in roots or (path.startswith(folders) and kind_of(path) not in _NOT_RECORDS))
+            and (path in roots or (path.startswith(folders) and kind_of(path) not in NOT_RECORDS))
         )
 
     def versions(self, path: str) -> list[tuple[Node, int]]:
-        """Every content that this path ever had, with the calls that it is first seen after."""
+        """Every content that this path ever had, with the calls that it is first seen after.
+
+        The pointer had that of every revision.
+        """
         found: dict[Node, int] = {}
         for instant in self.instants:
-            node = instant.files.get(path)
-            if node is not None and node.data is not None:
-                found.setdefault(node, instant.calls)
+            for other in self.believed(instant):
+                owner, mine = other.rpartition("/")[0], path.rpartition("/")[0]
+                is_its = kind_of(path) is Kind.POINTER and is_manifest(leaf(other))
+                if other == path or (is_its and owner == mine):
+                    found.setdefault(instant.files[other], instant.calls)
         return list(found.items())
+
+    def is_known(self, subject: Subject, found: Belief) -> bool:
+        """Whether every byte of a belief was once the truth: its checkpoint, and each event."""
+        bases, events = self._truth[subject]
+        return (found.sequence, found.base) in bases and events.issuperset(found.events)
+
+    @cached_property
+    def _truth(self) -> dict[Subject, tuple[set[tuple[int, str]], set[tuple[int, str]]]]:
+        truth = {}
+        for subject in self.subjects:
+            known = bases, events = {(0, NOBODY)}, set[tuple[int, str]]()
+            for instant in self.instants:
+                bases |= belief.bases(instant.tree(), subject)
+                for path in self.believed(instant):
+                    if kind_of(path) is Kind.SEGMENT:
+                        held = segments.events(instant.files[path].data or b"")
+                        events.update(belief.said(*event) for event in held)
+            truth[subject] = known
+        return truth
+
+    @cached_property
+    def past(self) -> Past:
+        """What was there between the instants."""
+        return Past(self.recording, self.subjects)
 
     def records(self) -> list[tuple[Node, str]]:
         """Every content of every record at any instant, with where it comes from."""
@@ -112,18 +145,6 @@ class History:
             for path in self.believed(instant):
                 found.setdefault(instant.files[path], f"{leaf(path)} of call {instant.calls}")
         return list(found.items())
-
-    def born(self, data: bytes | None) -> int:
-        """Number of the instant at which a record's bytes are first seen; later than all: never."""
-        return self._births.get(data, len(self.instants))
-
-    @cached_property
-    def _births(self) -> dict[bytes | None, int]:
-        found: dict[bytes | None, int] = {}
-        for instant in self.instants:
-            for path in self.believed(instant):
-                found.setdefault(instant.files[path].data, instant.number)
-        return found
 
     def foreign(self, kind: str) -> Files:
         """Files that a stranger to this store or session has under these very paths."""
@@ -141,17 +162,28 @@ class History:
             yield spread(neighbours.newer(self.final.tree(), subject))
 
 
+def is_same_state(one: Belief, other: Belief) -> bool:
+    """Whether a program goes on with the same, if all that both say was once the truth.
+
+    With a log the events are the truth, and a checkpoint only shortens their replay.
+    """
+    if one.end or other.end:
+        return one.end == other.end
+    return (one.sequence, one.base, one.events) == (other.sequence, other.base, other.events)
+
+
 def history_of(workload: Workload) -> History:
     """Run a job, and look at it at every quiet instant at which its session can be opened.
 
     A job may damage its own store, to have it mended; what is believed meanwhile is nobody's.
 
     Raises:
+        NotRunError: It leaves no session of lastgood's that is sealed with the workloads' key.
         BadWorkloadError: It cannot be tested.
     """
     recording = check_testable(workload)
     final = recording.seen_after(len(recording.calls))
-    subjects = belief.subjects(final)
+    subjects = _subjects(workload, final)
     ends = {mark.calls for mark in recording.world.marks} | {len(recording.calls)}
     instants: list[Instant] = []
     seen: set[str] = set()
@@ -168,6 +200,21 @@ def history_of(workload: Workload) -> History:
     return History(workload, recording, tuple(instants), subjects)
 
 
+def _subjects(workload: Workload, final: Tree) -> tuple[Subject, ...]:
+    try:
+        found = belief.subjects(final)
+    except LastgoodError as error:
+        raise BadWorkloadError(
+            f"{workload.name} leaves a session that stops: {error.happened}"
+        ) from error
+    if not found:
+        raise NotRunError(
+            f"{workload.name} leaves no session",
+            remedy="save into a store at the machine's root, with the keys of the workloads",
+        )
+    return found
+
+
 def _honest(tree: Tree, subjects: tuple[Subject, ...]) -> dict[Subject, Honest] | None:
     """What is believed of each session if nobody changes anything; None: one stops."""
     found = {}
@@ -175,6 +222,9 @@ def _honest(tree: Tree, subjects: tuple[Subject, ...]) -> dict[Subject, Honest] 
         looked = belief.read(tree, subject)
         if isinstance(looked.belief, LastgoodError) or looked.reported not in _SOUND:
             return None
-        leftovers = looked.report.leftovers if looked.report else ()
-        found[subject] = Honest(looked.belief, leftovers)
+        if looked.report is None or looked.report.selection is None:
+            return None
+        newest = looked.report.selection.manifest
+        named = newest.current.sequence if newest is not None and newest.current else 0
+        found[subject] = Honest(looked.belief, looked.report.leftovers, named)
     return found

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from fault_injection.belief import NOBODY, Belief, Subject
+from fault_injection import segments
+from fault_injection.belief import Belief, Subject
 from fault_injection.files import kind_of
-from fault_injection.history import History
+from fault_injection.history import History, is_same_state
 from fault_injection.tampering import WITH_COPIES, Tampering
 from lastgood.formats.names import Kind
 
@@ -52,18 +53,19 @@ class Found:
         known = self.history.instants[: self.tampering.base.number]
         return [(instant.number, instant.honest[self.subject].belief) for instant in known]
 
-    def held(self) -> dict[str, bytes | None]:
-        """Records of this session that are there now, by path."""
+    def held(self) -> dict[str, bytes]:
+        """Records of this session that are there now: by path, what somebody believes of them."""
         folder = f"{self.subject.store}/{self.subject.directory}/"
+        files = self.tampering.files()
         return {
-            path: node.data
-            for path, node in self.tampering.files().items()
-            if path.startswith(folder) and kind_of(path) in _RECORDS
+            path: segments.believed(path, files) if kind_of(path) is Kind.SEGMENT else node.data
+            for path, node in files.items()
+            if path.startswith(folder) and kind_of(path) in _RECORDS and node.data is not None
         }
 
     def born(self) -> int:
-        """The instant at which the newest record that is left was first there."""
-        return max(map(self.history.born, self.held().values()), default=0)
+        """After how many calls the newest record that is left was first there."""
+        return max((self.history.past.born(*held) for held in self.held().items()), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +86,15 @@ class Overlap:
 
 
 def _everything(found: Found) -> bool:
-    return not found.held() and (found.belief.content, found.belief.epoch) == (NOBODY, 0)
+    """No checkpoint and no event is left; a claim that names none may be."""
+    kinds = set(map(kind_of, found.held()))
+    return found.belief.is_nothing and not kinds & {Kind.CHECKPOINT, Kind.SEGMENT}
 
 
 def _claim(found: Found) -> bool:
     """The store before it was opened: same checkpoint, and no trace of the newest epoch."""
     return (
-        bool(found.held())
+        not _everything(found)
         and found.tampering.only_deletes
         and found.tampering.kind not in WITH_COPIES
         and found.belief.epoch == found.newest.epoch - 1
@@ -101,31 +105,66 @@ def _claim(found: Found) -> bool:
 def _log_end(found: Found) -> bool:
     """Every checkpoint and claim is there and agrees; only what none of them names is gone."""
     before = [known.end for _, known in found.earlier if known.epoch < found.newest.epoch]
+    named = found.tampering.base.honest[found.subject].named
     return (
-        all(kind_of(path) is Kind.SEGMENT for path in found.tampering.edits)
+        not _everything(found)
         and found.belief.epoch == found.newest.epoch
-        and found.belief.sequence == found.newest.sequence
-        and max([found.newest.sequence, *before]) <= found.belief.end < found.newest.end
+        and found.belief.sequence in (found.newest.sequence, named)
+        and all(_is_lost(found, path) for path in found.tampering.edits)
+        and max([found.belief.sequence, *before]) <= found.belief.end < found.newest.end
+    )
+
+
+def _is_lost(found: Found, path: str) -> bool:
+    """Whether a segment's change is one that a crash makes of writes that were not durable yet."""
+    node, base = found.tampering.edits[path], found.tampering.base.files
+    if kind_of(path) is not Kind.SEGMENT or path not in base or node is None:
+        return True
+    data = node.data or b""
+    return segments.is_intact(path, data, base) or segments.is_torn(path, data, base)
+
+
+def _older_records(found: Found) -> bool:
+    """The log is all there, so that replay gives the newest state from an older checkpoint."""
+    return (
+        found.belief.epoch == found.newest.epoch
+        and found.belief.sequence < found.newest.sequence
+        and 0 < found.belief.end == found.newest.end
     )
 
 
 def _older_copy(found: Found) -> bool:
-    """An earlier instant's belief, and no record that is newer than that."""
-    return (
-        bool(found.held())
-        and found.tampering.kind in WITH_COPIES
-        and not _log_end(found)
-        and any(
-            known.state == found.belief.state and found.born() <= number
-            for number, known in found.earlier
-        )
+    """What was believed at an earlier moment, and no record that is newer than that."""
+    if (
+        found.tampering.kind not in WITH_COPIES
+        or _everything(found)
+        or _log_end(found)
+        or _older_records(found)
+    ):
+        return False
+    born = found.born()
+    known = found.history.past.beliefs(found.subject, until=found.tampering.base.calls)
+    return any(
+        was.epoch == found.belief.epoch and is_same_state(was, found.belief)
+        for calls, was in known
+        if calls >= born
     )
+
+
+def _fenced_append(found: Found) -> bool:
+    """The end of the log holds an event that no moment of the job believed."""
+    if found.tampering.kind not in WITH_COPIES or _log_end(found) or _older_records(found):
+        return False
+    known = found.history.past.beliefs(found.subject, until=found.tampering.base.calls)
+    live = {event for _, was in known for event in was.events}
+    return not live.issuperset(found.belief.events)
 
 
 OVERLAPS: Final = (
     Overlap(
         "everything-deleted",
-        "All records of the session are gone, or the whole store",
+        "Every checkpoint and all of the log is gone, or the whole session, or the whole store; a "
+        "claim that names none may be left",
         "Nothing that is left: a session that was never begun looks the same",
         _everything,
     ),
@@ -143,10 +182,24 @@ OVERLAPS: Final = (
         _log_end,
     ),
     Overlap(
+        "older-records",
+        "Manifests and checkpoints of the newest epoch are gone, or as they were in it earlier; "
+        "the log is as it was",
+        "Memory outside the store; nothing is lost, as the log is the truth: only replay is longer",
+        _older_records,
+    ),
+    Overlap(
         "older-copy",
         "Files were put back as they were at an earlier instant, and nothing newer is left",
         "Memory outside the store: it is a crash state of that time",
         _older_copy,
+    ),
+    Overlap(
+        "fenced-append",
+        "Records were put back as they were before a takeover, beside a segment in which the "
+        "fenced owner wrote after it",
+        "Memory outside the store: it is a crash state of a run in which nobody took over",
+        _fenced_append,
     ),
 )
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from fault_injection.files import Files, kind_of, leaf
+from lastgood.formats.event import OURS
 from lastgood.formats.names import Kind
 
 
@@ -28,6 +30,54 @@ def believed(path: str, files: Files) -> bytes:
 def is_intact(path: str, data: bytes, files: Files) -> bool:
     """Whether changed bytes still begin with all that is believed of a segment."""
     return data.startswith(believed(path, files))
+
+
+def is_torn(path: str, data: bytes, files: Files) -> bool:
+    """Whether changed bytes are what a crash leaves of the last writes into a segment.
+
+    From some line on, that line never arrived or has a NUL, which is a sector that did not; and
+    no line behind it says that it was durable.
+    """
+    honest = believed(path, files).split(b"\n")
+    intact = 0
+    for was, line in zip(honest, data.split(b"\n"), strict=False):
+        if was != line:
+            break
+        intact += 1
+    bad, behind = _cut(data, intact)
+    if not bad:
+        return not behind.strip(b"\0")
+    is_missing = b"\0" in bad or (not behind and honest[intact].startswith(bad))
+    synced = [_field(line, "synced") for line in honest[intact + 1 :] if line in bad + behind]
+    return is_missing and max(synced, default=0) < _field(honest[intact], "seq")
+
+
+def _cut(data: bytes, lines: int) -> tuple[bytes, bytes]:
+    """The line behind so many, without reserved zeros, and what follows it."""
+    rest = b"\n".join(data.split(b"\n")[lines:]).rstrip(b"\0")
+    bad, feed, behind = rest.partition(b"\n")
+    return bad, feed + behind
+
+
+def _field(line: bytes, name: str) -> int:
+    found: Any = json.loads(line)
+    number: int = found["e"][name]
+    return number
+
+
+def events(data: bytes) -> Iterator[tuple[int, str, Any]]:
+    """Number, type and data of every line of a segment that reads as an event of the program's.
+
+    A fenced owner's late one is among them, which the log passes over.
+    """
+    for line in data.split(b"\n"):
+        try:
+            found: Any = json.loads(line.strip(b"\0"))["e"]
+            said = found["seq"], found["type"], found["data"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        if not said[1].startswith(OURS):
+            yield said
 
 
 def _before(data: bytes) -> dict[str, Any]:

@@ -180,12 +180,24 @@ class Tamperer:
     def _places(self) -> list[tuple[Instant, tuple[str, ...]]]:
         """Files of the final tree, and segments as they were while their owner was alive."""
         found = [(self._final, paths) for paths in self._names()]
-        for instant in self._history.instants[-2:-1]:
+        for instant in self._alive:
             for path in sorted(instant.files):
                 node = instant.files[path]
                 if kind_of(path) is Kind.SEGMENT and node != self._final.files.get(path):
                     found.append((instant, (path,)))
         return found
+
+    @property
+    def _alive(self) -> list[Instant]:
+        """The last instant but one, and the one with the most events behind its checkpoint."""
+        found = self._history.instants[-2:-1]
+        ends = [
+            max(one.belief.end - one.belief.sequence for one in instant.honest.values())
+            for instant in self._history.instants[:-1]
+        ]
+        if ends:
+            found = (*found, self._history.instants[ends.index(max(ends))])
+        return list({instant.number: instant for instant in found}.values())
 
     def _names(self) -> list[tuple[str, ...]]:
         """Each file by all its names; one with two by each of them alone as well (a copy)."""

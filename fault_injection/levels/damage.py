@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import replace
+from typing import Final, Literal
 
 from fault_injection import belief
 from fault_injection.belief import Belief, Looked, Subject
+from fault_injection.calls import Call
 from fault_injection.disk import Node
 from fault_injection.files import kind_of, leaf, spread
 from fault_injection.history import History, history_of
@@ -29,6 +31,8 @@ from fault_injection.overlaps import Found, claiming
 from fault_injection.segments import is_intact
 from fault_injection.state_id import BadStateIdError, LevelName, StateId
 from fault_injection.tampering import (
+    ALL,
+    BYTE_KINDS,
     KINDS,
     Tamperer,
     Tampering,
@@ -46,36 +50,56 @@ _AUTHENTIC: Final[tuple[TamperKind, ...]] = (
     "delete", "older", "renamed", "returned", "rolled-back", "mode", "unbelieved",
 )  # fmt: skip
 """Kinds after which every byte that is there may be the truth: they need only be told."""
-_CI: Final = (2, 40)
 _DIGITS: Final = 12
+_WHOLE_EACH: Final = {"ci": 4, "exhaustive": 16}
+"""Of so many changes of bytes that stop a load, one is checked and owned as well."""
+_CI: Final = Thinning(3, 40)
+_SOME: Final = Thinning(30, None)
 
 
-def judge(tampering: Tampering, history: History) -> Recovered:
+def thinning(kind: TamperKind, plan: Plan, workload: str) -> Thinning:
+    """How much of a kind is tried; *every byte* means that every byte is flipped."""
+    few = _CI if plan.budget == "ci" else _SOME
+    if plan.budget == "exhaustive" and kind not in BYTE_KINDS[1:]:
+        few = ALL
+    return replace(few, seed=f"{plan.seed} {workload}")
+
+
+def judge(
+    tampering: Tampering, history: History, *, depth: Literal["whole", "short"] = "whole"
+) -> Recovered:
     """Open one changed tree, and judge what comes back.
+
+    Args:
+        tampering: The change.
+        history: What it was made of.
+        depth: ``short`` looks no further where a load stops.
 
     Raises:
         Violation: A promise does not hold.
     """
-    judged = [_judge_one(tampering, history, subject) for subject in history.subjects]
+    judged = [_judge_one(tampering, history, subject, depth) for subject in history.subjects]
     return judged[0] if len(judged) == 1 else max(judged, key=lambda one: one.rule)
 
 
-def _judge_one(tampering: Tampering, history: History, subject: Subject) -> Recovered:
-    tree = tampering.tree()
+def _judge_one(
+    tampering: Tampering, history: History, subject: Subject, depth: Literal["whole", "short"]
+) -> Recovered:
+    tree, owned = tampering.tree(), None
     try:
-        looked = belief.read(tree, subject)
-        owned = belief.own(tree, subject)
-    except LastgoodError:
-        raise
+        looked = belief.read(tree, subject, depth=depth)
+        if depth == "whole" or isinstance(looked.belief, Belief):
+            owned = belief.own(tree, subject)
     except Exception as error:
         raise Violation(
-            "error", expected="a typed error", got=f"{type(error).__name__}: {error}"
+            "error", expected="a finding, or a stop", got=f"{type(error).__name__}: {error}"
         ) from error
     if looked.left.digest() != tree.digest():
         raise Violation("O6", expected="a reader that changes nothing (G8)", got="a changed tree")
     if isinstance(looked.belief, LastgoodError):
         return _judge_stop(tampering, looked, looked.belief, owned)
-    _judge_owner(tampering, looked.belief, owned)
+    if owned is not None:
+        _judge_owner(tampering, looked.belief, owned)
     found = Found(tampering, history, subject, looked.belief)
     if looked.belief == found.newest:
         return _judge_newest(found, looked)
@@ -83,7 +107,7 @@ def _judge_one(tampering: Tampering, history: History, subject: Subject) -> Reco
 
 
 def _judge_stop(
-    tampering: Tampering, looked: Looked, error: LastgoodError, owned: Looked
+    tampering: Tampering, looked: Looked, error: LastgoodError, owned: Looked | None
 ) -> Recovered:
     """It stops for everybody, in the same way, and nothing is touched."""
     if error.exit_code not in _STOPS:
@@ -92,6 +116,9 @@ def _judge_stop(
         )
     if tampering.kind == "unbelieved":
         raise Violation("O1", expected="what nobody believes to stop nobody", got=_said(error))
+    stopped = Recovered(f"stops: {type(error).__name__}", _said(error))
+    if owned is None:
+        return stopped
     if not isinstance(owned.belief, LastgoodError):
         raise Violation("O4", expected=f"{_said(error)} for writers", got=f"{owned.belief}")
     if owned.belief.exit_code not in _STOPS:
@@ -100,14 +127,14 @@ def _judge_stop(
         raise Violation("O6", expected="a refused opening to change nothing", got="a changed tree")
     if looked.reported not in _STOPS and tampering.kind != _NEWER:
         raise Violation("O6", expected=f"{_said(error)} from verify", got=f"{looked.reported}")
-    return Recovered(f"stops: {type(error).__name__}", _said(error))
+    return stopped
 
 
 def _judge_owner(tampering: Tampering, read: Belief, owned: Looked) -> None:
     """Whoever owns it goes on with the same, and nothing that was there is lost."""
     if isinstance(owned.belief, LastgoodError):
         raise Violation("O4", expected=f"{read} for writers as well", got=_said(owned.belief))
-    if (owned.belief.state, owned.belief.epoch) != (read.state, read.epoch + 1):
+    if owned.belief != replace(read, epoch=read.epoch + 1):
         raise Violation("O4", expected=f"{read} for writers as well", got=f"{owned.belief}")
     before, after = tampering.files(), spread(owned.left)
     lost = [
@@ -128,7 +155,7 @@ def _judge_newest(found: Found, looked: Looked) -> Recovered:
         return Recovered("newest, damage reported", f"{looked.belief}")
     if _touches_nothing(found):
         return Recovered("newest, untouched", f"{looked.belief}")
-    if tampering.kind in _AUTHENTIC and looked.is_told:
+    if _may_be_told(tampering) and looked.is_told:
         return Recovered("newest, told", f"{looked.belief}")
     raise Violation(
         "O6",
@@ -138,16 +165,29 @@ def _judge_newest(found: Found, looked: Looked) -> Recovered:
 
 
 def _judge_older(found: Found) -> Recovered:
-    known = [number for number, was in found.earlier if was.state == found.belief.state]
+    if not found.history.is_known(found.subject, found.belief):
+        raise Violation("O3", expected="bytes that were saved", got=f"{found.belief}")
     overlaps = claiming(found)
     if len(overlaps) == 1:
         return Recovered(f"overlap: {overlaps[0].name}", f"{found.belief}")
-    state_is_known = known or found.belief.state == found.newest.state or not found.belief.sequence
+    claimed = ", ".join(overlap.name for overlap in overlaps) or "no overlap"
     raise Violation(
-        "O12" if state_is_known else "O3",
+        "O12",
         expected=f"a stop, or {found.newest}",
-        got=f"{found.belief}, claimed by {[overlap.name for overlap in overlaps] or 'no overlap'}",
+        got=f"{found.belief}, claimed by {claimed}",
     )
+
+
+def _may_be_told(tampering: Tampering) -> bool:
+    """Whether every byte that is there may be the truth.
+
+    A record is, under a foreign name; under another one of ours it is read and is not what it must
+    be. A segment there may lie below the floor, where nobody reads it.
+    """
+    if tampering.kind == "renamed":
+        put = [path for path, node in tampering.edits.items() if node is not None]
+        return all(kind_of(path) in (None, Kind.SEGMENT) for path in put)
+    return tampering.kind in _AUTHENTIC
 
 
 def _touches_nothing(found: Found) -> bool:
@@ -159,6 +199,8 @@ def _is_nothing(found: Found, path: str, node: Node | None) -> bool:
     kind, was = kind_of(path), found.tampering.base.files.get(path)
     if kind in (Kind.LOCK, Kind.TEMPORARY) or (kind is None and _is_in_root(found, path)):
         return True
+    if node is None and kind in (Kind.POINTER, Kind.MANIFEST) and found.newest.is_nothing:
+        return True  # the verdict is *new*, and nothing is there that could be missed
     if was is not None and leaf(path) in found.leftovers:
         return True
     if was is None or node is None or was.data is None or node.data is None:
@@ -168,6 +210,12 @@ def _is_nothing(found: Found, path: str, node: Node | None) -> bool:
     return node.data == was.data or (
         kind is Kind.SEGMENT and is_intact(path, node.data, found.tampering.base.files)
     )
+
+
+def _is_misnamed(tampering: Tampering) -> bool:
+    """Whether a record lies under a name that is another's; it is no leftover, but damage."""
+    added = [path for path, node in tampering.edits.items() if node is not None]
+    return tampering.kind == "renamed" and any(kind_of(path) is not None for path in added)
 
 
 def _is_in_root(found: Found, path: str) -> bool:
@@ -192,6 +240,7 @@ class Damage:
         """Every kind of change; a tally each.
 
         Raises:
+            NotRunError: It leaves no session.
             BadWorkloadError: The workload cannot be tested.
         """
         history = history_of(workload)
@@ -215,8 +264,8 @@ class Damage:
             tree=tampering.tree(),
             told=tampering.base.told,
             calls=calls,
-            fates={},
-            must_stop=True,
+            fates=_fates(tampering, calls),
+            must_stop=_must_stop(tampering, history),
             marks=tuple(history.recording.world.marks),
         )
 
@@ -233,36 +282,46 @@ class Damage:
         for kind in KINDS:
             if kind == state.variant:
                 for tampering in Tamperer(history).tamperings(kind):
-                    if tampering.point == state.point and _digest(tampering) == state.choice:
+                    if (
+                        tampering.point == state.point
+                        and _digest(tampering, history) == state.choice
+                    ):
                         return tampering
         raise BadStateIdError(f"no change by hand of {state.workload} is named {state}")
 
     def _tally(self, history: History, kind: TamperKind, plan: Plan) -> Tally:
         began_s = time.process_time()
-        places, choices = _CI if plan.budget == "ci" else (None, None)
-        thinning = Thinning(places, choices, f"{plan.seed} {history.workload.name}")
+        few = thinning(kind, plan, history.workload.name)
         tamperer = Tamperer(history)
         tally = Tally(level=self.name, workload=history.workload.name, variant=kind)
-        tally.exhaustive = tamperer.is_all(kind, thinning)
-        seen: set[str] = set()
+        tally.exhaustive = tamperer.is_all(kind, few)
+        seen: set[tuple[int, str]] = set()
         points: set[int] = set()
-        for tampering in tamperer.tamperings(kind, thinning):
+        for tampering in tamperer.tamperings(kind, few):
             points.add(tampering.point)
             tally.raw += 1
-            digest = _digest(tampering)
-            if digest in seen:
+            digest = _digest(tampering, history)
+            if (tampering.base.number, digest) in seen:
                 continue
-            seen.add(digest)
-            self._count(tally, history, tampering, digest)
+            seen.add((tampering.base.number, digest))
+            is_short = kind in BYTE_KINDS and tally.raw % _WHOLE_EACH[plan.budget]
+            self._count(tally, history, tampering, digest, "short" if is_short else "whole")
             if plan.stop_at_first and tally.violations:
                 break
         tally.points, tally.distinct = len(points), len(seen)
         tally.seconds = time.process_time() - began_s
         return tally
 
-    def _count(self, tally: Tally, history: History, tampering: Tampering, digest: str) -> None:
+    def _count(
+        self,
+        tally: Tally,
+        history: History,
+        tampering: Tampering,
+        digest: str,
+        depth: Literal["whole", "short"],
+    ) -> None:
         try:
-            recovered = judge(tampering, history)
+            recovered = judge(tampering, history, depth=depth)
         except Violation as violation:
             state = StateId("L5", tally.workload, tampering.kind, tampering.point, digest)
             tally.violations.append(
@@ -278,8 +337,27 @@ class Damage:
             tally.rules[recovered.rule] += 1
 
 
-def _digest(tampering: Tampering) -> str:
-    return tampering.tree().digest()[:_DIGITS]
+def _fates(tampering: Tampering, calls: list[Call]) -> dict[int, str]:
+    """Of the call that last gave a changed file its name or its bytes: what became of that."""
+    fates = {}
+    for path, node in sorted(tampering.edits.items()):
+        made = [call.number for call in calls if call.path == path and call.changes]
+        if made:
+            fates[made[-1]] = "GONE by hand" if node is None else f"CHANGED by hand: {leaf(path)}"
+    return fates
+
+
+def _must_stop(tampering: Tampering, history: History) -> bool:
+    """Whether nothing but a stop is right: neither the newest state nor an overlap's comes back."""
+    try:
+        return judge(tampering, history).rule.startswith("stops")
+    except Violation:
+        return True
+
+
+def _digest(tampering: Tampering, history: History) -> str:
+    """The lock's text has the number of this very process in it."""
+    return tampering.tree().digest(unread=history.workload.unread)[:_DIGITS]
 
 
 LEVEL: Final = Damage()
