@@ -11,14 +11,15 @@ is found there, too, proves nothing. It returns a ``Matrix``::
     matrix.as_document()  the same as plain JSON data
 
 In the budget ``ci`` a mutant is looked for until one declared level has found it; in
-``exhaustive`` at every level, and every declared one must find it. A mutant that was found before
-and is not any more is a survivor like the rest, because what finds it is part of its declaration.
+``exhaustive`` at every level, and every declared one must find it, though each level tries no more
+than in ``ci``. A mutant that was found before and is not any more is a survivor like the rest,
+because what finds it is part of its declaration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -144,10 +145,11 @@ def run(
     registry = registry or built()
     limit_s = LIMITS_S[plan.budget]
     everywhere = plan.budget == "exhaustive"
-    tasks = [partial(trial.tried, m, registry, plan, everywhere=everywhere) for m in mutants]
+    each = replace(plan, budget="ci")
+    tasks = [partial(trial.tried, m, registry, each, everywhere=everywhere) for m in mutants]
     found: dict[int, Ended[Trial]] = dict(pool.ended(tasks, workers=workers, limit_s=limit_s))
     trials = [found[at] for at in range(len(mutants))]
-    clean, seconds = _clean(trials, registry, plan, workers=workers)
+    clean, seconds = _clean(trials, registry, each, workers=workers)
     verdicts = [_verdict(m, one, clean, plan) for m, one in zip(mutants, trials, strict=True)]
     verdicts += [Verdict(name=u.name, mistake=u.reason, outcome=u.standing) for u in unplanted]
     for verdict in verdicts:
@@ -172,7 +174,7 @@ def _clean(
     tasks = [partial(trial.sound, *one, sorted(variants[one]), registry, plan) for one in runs]
     clean: dict[_Run, str] = {}
     seconds = 0.0
-    for at, ended in pool.ended(tasks, workers=workers, limit_s=10 * LIMITS_S[plan.budget]):
+    for at, ended in pool.ended(tasks, workers=workers, limit_s=LIMITS_S["exhaustive"]):
         clean[runs[at]] = ended.failure if ended.value is None else ended.value
         seconds += ended.seconds
     return clean, seconds

@@ -7,7 +7,7 @@ is remembered and proves nothing: patched code that merely breaks is broken anyw
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,8 @@ from typing import Any, Final
 from fault_injection.levels import NotRunError, Plan, Tally
 from fault_injection.levels.registry import Registry
 from fault_injection.planted_bugs.mutant import Kill, Mutant, Plant, Where
-from fault_injection.workload import BadWorkloadError, Workload
+from fault_injection.state_id import LEVELS
+from fault_injection.workload import BadWorkloadError, Oracle, Workload
 from lastgood.errors import LastgoodError
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
@@ -25,6 +26,9 @@ _MISUSE: Final = re.compile(
     r"UsageError|TypeError|AttributeError|NameError|LookupError|KeyError|IndexError|ValueError"
 )
 """What no disk brings about: who is told that was called in a wrong way."""
+_ANY: Final[tuple[Oracle, ...]] = ("O1", "O2", "O3", "O4", "O6", "O8", "O9", "O10", "O12")
+_WRITERS: Final = ("writers", "writers-overtaken", "writers-log")
+"""Judgements and workloads for what a test alone is declared for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +76,16 @@ def tried(mutant: Mutant, registry: Registry, plan: Plan, *, everywhere: bool) -
         mutant: The mistake.
         registry: Levels and workloads.
         plan: How much each level tries.
-        everywhere: Look with every level; else stop at the first that finds it.
+        everywhere: Look with every level; else stop at the first that finds it. Levels that are
+            not declared look at few workloads.
     """
     plan = replace(plan, stop_at_first=True)
     plant, trial = Plant(), Trial()
+    others = _others(mutant) if everywhere else ()
     with mutant.planted(plant):
-        for kill in _ways(mutant, everywhere=everywhere):
-            death = _found(kill, registry, plan, trial)
+        for kill in (*mutant.killed_by, *others):
+            workloads = _workloads(kill, registry, all_of_them=kill not in others)
+            death = _found(kill, registry, workloads, plan, trial)
             if death is not None:
                 trial.deaths[kill.where] = death
             if trial.broken or (death is not None and not everywhere):
@@ -110,21 +117,32 @@ def sound(where: Where, name: str, variants: Sequence[str], registry: Registry, 
     return f"there are no variants {sorted(left)}"
 
 
-def _ways(mutant: Mutant, *, everywhere: bool) -> Iterator[Kill]:
-    yield from mutant.killed_by
-    if everywhere:
-        known = {kill.where for kill in mutant.killed_by}
-        oracles = tuple(dict.fromkeys(o for kill in mutant.killed_by for o in kill.oracles))
-        first = next((kill.first for kill in mutant.killed_by if kill.where != "T"), ())
-        for where in ("L1", "L2", "L3", "L5"):
-            if where not in known and oracles:
-                yield Kill(where, oracles, first)
+def _others(mutant: Mutant) -> tuple[Kill, ...]:
+    """The levels that it is not declared for, with what they might find."""
+    declared = {kill.where for kill in mutant.killed_by}
+    kills = [kill for kill in mutant.killed_by if kill.where != "T"]
+    oracles = tuple(dict.fromkeys(oracle for kill in kills for oracle in kill.oracles))
+    first = tuple(dict.fromkeys(name for kill in kills for name in kill.first))
+    return tuple(
+        Kill(level, oracles or _ANY, first or _WRITERS) for level in LEVELS if level not in declared
+    )
 
 
-def _found(kill: Kill, registry: Registry, plan: Plan, trial: Trial) -> Death | None:
+def _workloads(kill: Kill, registry: Registry, *, all_of_them: bool) -> list[Workload]:
+    """First those that are known to show it."""
+    if kill.where == "T":
+        return []
+    first = [_workload(registry, name) for name in kill.first]
+    rest = [workload for workload in registry.workloads if workload not in first]
+    return first + (rest if all_of_them else [])
+
+
+def _found(
+    kill: Kill, registry: Registry, workloads: Sequence[Workload], plan: Plan, trial: Trial
+) -> Death | None:
     if kill.where == "T":
         return _found_by_tests(kill, trial)
-    for workload in _ordered(kill, registry):
+    for workload in workloads:
         try:
             for tally in _level(registry, kill.where).run(workload, plan):
                 death = _told(kill, tally, trial)
@@ -159,12 +177,6 @@ def _found_by_tests(kill: Kill, trial: Trial) -> Death | None:
             trial.broken = f"{test}: {death.oracle}: {death.got}"
         trial.elsewhere.append(f"{test}: {told}")
     return None
-
-
-def _ordered(kill: Kill, registry: Registry) -> list[Workload]:
-    """First those that are known to show it."""
-    first = [_workload(registry, name) for name in kill.first]
-    return first + [workload for workload in registry.workloads if workload not in first]
 
 
 def _level(registry: Registry, name: Where) -> Any:
