@@ -24,6 +24,8 @@ from fault_injection.world import Told
 from lastgood.errors import EXIT_GOOD, EXIT_LIMITED, LastgoodError
 from lastgood.formats import names
 from lastgood.formats.names import Kind
+from lastgood.report import Report
+from lastgood.rules.selection import Selection
 
 _SOUND: Final = (EXIT_GOOD, EXIT_LIMITED)
 
@@ -37,11 +39,18 @@ class Honest:
         leftovers: Names that nobody needs, as a check lists them.
         named: Sequence of the checkpoint that the newest revision names; a newer one may have
             been left by a crash.
+        needed: Names of the records without which nothing may be believed (design 6).
+        sound: Names of those that may be missing, one of the two, and must be sound if they are
+            there: the pointer and the newest number.
+        before: Name of the generation before, of which seal and header are needed; or empty.
     """
 
     belief: Belief
     leftovers: tuple[str, ...]
     named: int
+    needed: frozenset[str]
+    sound: frozenset[str]
+    before: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +233,22 @@ def _honest(tree: Tree, subjects: tuple[Subject, ...]) -> dict[Subject, Honest] 
             return None
         if looked.report is None or looked.report.selection is None:
             return None
-        newest = looked.report.selection.manifest
-        named = newest.current.sequence if newest is not None and newest.current else 0
-        found[subject] = Honest(looked.belief, looked.report.leftovers, named)
+        found[subject] = _of(looked.belief, looked.report, looked.report.selection)
     return found
+
+
+def _of(known: Belief, report: Report, chosen: Selection) -> Honest:
+    newest = chosen.manifest
+    needed = {names.STORE, names.SESSION} if newest is not None else set[str]()
+    if newest is not None and newest.revision > 1:
+        needed.add(names.manifest(newest.revision - 1))
+    if chosen.current is not None:
+        needed.add(chosen.current.name)
+    return Honest(
+        belief=known,
+        leftovers=report.leftovers,
+        named=newest.current.sequence if newest is not None and newest.current else 0,
+        needed=frozenset(needed),
+        sound=frozenset({names.POINTER, names.manifest(newest.revision if newest else 1)}),
+        before=chosen.previous.name if chosen.previous is not None else "",
+    )

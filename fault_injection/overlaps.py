@@ -43,6 +43,11 @@ class Found:
         return self.tampering.base.honest[self.subject].belief
 
     @property
+    def folder(self) -> str:
+        """The session's directory."""
+        return f"{self.subject.store}/{self.subject.directory}"
+
+    @property
     def leftovers(self) -> tuple[str, ...]:
         """Names that nobody needed before the change."""
         return self.tampering.base.honest[self.subject].leftovers
@@ -55,12 +60,13 @@ class Found:
 
     def held(self) -> dict[str, bytes]:
         """Records of this session that are there now: by path, what somebody believes of them."""
-        folder = f"{self.subject.store}/{self.subject.directory}/"
         files = self.tampering.files()
         return {
             path: segments.believed(path, files) if kind_of(path) is Kind.SEGMENT else node.data
             for path, node in files.items()
-            if path.startswith(folder) and kind_of(path) in _RECORDS and node.data is not None
+            if path.startswith(f"{self.folder}/")
+            and kind_of(path) in _RECORDS
+            and node.data is not None
         }
 
     def born(self) -> int:

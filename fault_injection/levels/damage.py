@@ -41,6 +41,7 @@ from fault_injection.tampering import (
 )
 from fault_injection.workload import Recovered, Violation, Workload
 from lastgood.errors import LastgoodError
+from lastgood.formats import names
 from lastgood.formats.names import Kind
 
 _STOPS: Final = range(2, 6)
@@ -151,6 +152,8 @@ def _judge_newest(found: Found, looked: Looked) -> Recovered:
     tampering = found.tampering
     if tampering.kind == _NEWER:
         raise Violation("O3", expected="an unknown schema to stop", got=f"{looked.belief}")
+    if any(_is_needed(found, path) for path in tampering.edits):
+        raise Violation("O6", expected=f"{_touched(tampering)}: a stop", got=f"{looked.belief}")
     if looked.reported in _STOPS:
         return Recovered("newest, damage reported", f"{looked.belief}")
     if _touches_nothing(found):
@@ -188,6 +191,25 @@ def _may_be_told(tampering: Tampering) -> bool:
         put = [path for path, node in tampering.edits.items() if node is not None]
         return all(kind_of(path) in (None, Kind.SEGMENT) for path in put)
     return tampering.kind in _AUTHENTIC
+
+
+def _is_needed(found: Found, path: str) -> bool:
+    """Whether a record is gone or damaged without which nothing may be believed (design 6)."""
+    honest, was = found.tampering.base.honest[found.subject], found.tampering.base.files.get(path)
+    owner, _, name = path.rpartition("/")
+    is_here = owner == found.folder or (name == names.STORE and owner == found.subject.store)
+    node = found.tampering.edits[path]
+    if was is None or not is_here or name not in {*honest.needed, *honest.sound, honest.before}:
+        return False
+    if node is None:
+        return name not in honest.sound
+    if node.data is None or node.mode & 0o077:
+        return True
+    if name == honest.before:
+        return node.data.split(b"\n")[:2] != (was.data or b"").split(b"\n")[:2]
+    if name == names.POINTER:
+        return node.data not in {known.data for known, _ in found.history.versions(path)}
+    return node.data != was.data
 
 
 def _touches_nothing(found: Found) -> bool:
