@@ -58,6 +58,7 @@ class Comparison:
     Attributes:
         workload: The job.
         crashes: Disks of the first set.
+        is_exhaustive: Whether those are all that the models permit.
         changes: Trees of the second, each as often as another change makes it.
         common: Of those, the ones that are in the first set too.
         agreed: Of those, the ones of which both sets ask for the same.
@@ -67,6 +68,7 @@ class Comparison:
 
     workload: str
     crashes: int = 0
+    is_exhaustive: bool = True
     changes: int = 0
     common: int = 0
     agreed: int = 0
@@ -74,18 +76,21 @@ class Comparison:
     violations: list[str] = field(default_factory=list)
 
 
-def left_by_crashes(workload: Workload) -> dict[str, Crash]:
-    """Every disk that a crash of the job may leave, or one before it, by its digest."""
+def left_by_crashes(workload: Workload) -> tuple[dict[str, Crash], bool]:
+    """Disks that a crash of the job or one before it may leave, by digest; and if they are all."""
     found: dict[str, Crash] = {}
+    is_exhaustive = True
     for name, whole in (("before", _before(workload)), ("job", _job(workload))):
         for model in MODELS:
             power = Power(model, "sector", "all", "short")
             for moment in moments(whole, power.cache(whole, workload)):
-                for lost in choices(moment.cache, seed=f"{model.name} {moment.point}").lost:
+                tried = choices(moment.cache, seed=f"{model.name} {moment.point}")
+                is_exhaustive &= tried.is_exhaustive
+                for lost in tried.lost:
                     tree = moment.cache.tree(lost)
                     place = f"{name}, call {moment.point}, model {model.name}"
                     found.setdefault(tree.digest(unread=workload.unread), Crash(tree, place))
-    return found
+    return found, is_exhaustive
 
 
 def made_by_hand(history: History) -> Iterator[Tampering]:
@@ -102,8 +107,9 @@ def compare(workload: Workload) -> Comparison:
     Raises:
         BadWorkloadError: It cannot be tested.
     """
-    history, crashes = history_of(workload), left_by_crashes(workload)
-    comparison = Comparison(workload.name, crashes=len(crashes))
+    history = history_of(workload)
+    crashes, is_exhaustive = left_by_crashes(workload)
+    comparison = Comparison(workload.name, crashes=len(crashes), is_exhaustive=is_exhaustive)
     for tampering in made_by_hand(history):
         comparison.changes += 1
         crash = crashes.get(tampering.tree().digest(unread=workload.unread))

@@ -82,12 +82,15 @@ class Overlap:
         name: One word.
         what: What they are.
         decides: What would tell one from the other.
+        is_of_this_run: Whether a crash of the very job leaves such states; else one of another run
+            of the same program does, which the store alone cannot tell from it.
         holds: Whether a changed tree, of which something older is believed, is one of them.
     """
 
     name: str
     what: str
     decides: str
+    is_of_this_run: bool
     holds: Callable[[Found], bool]
 
 
@@ -172,12 +175,14 @@ OVERLAPS: Final = (
         "Every checkpoint and all of the log is gone, or the whole session, or the whole store; a "
         "claim that names none may be left",
         "Nothing that is left: a session that was never begun looks the same",
+        True,
         _everything,
     ),
     Overlap(
         "newest-claim-deleted",
         "The newest claim is gone under both its names, with all that was appended under it",
         "Memory outside the store; the checkpoint is the same, the epoch is given out again",
+        True,
         _claim,
     ),
     Overlap(
@@ -185,6 +190,7 @@ OVERLAPS: Final = (
         "Events above the newest checkpoint's and claim's are cut, zeroed, or hold a NUL, or their "
         "segments are gone",
         "Memory outside the store; a save puts all events before it out of reach",
+        True,
         _log_end,
     ),
     Overlap(
@@ -192,12 +198,14 @@ OVERLAPS: Final = (
         "Manifests and checkpoints of the newest epoch are gone, or as they were in it earlier; "
         "the log is as it was",
         "Memory outside the store; nothing is lost, as the log is the truth: only replay is longer",
+        True,
         _older_records,
     ),
     Overlap(
         "older-copy",
         "Files were put back as they were at an earlier instant, and nothing newer is left",
         "Memory outside the store: it is a crash state of that time",
+        True,
         _older_copy,
     ),
     Overlap(
@@ -205,6 +213,7 @@ OVERLAPS: Final = (
         "Records were put back as they were before a takeover, beside a segment in which the "
         "fenced owner wrote after it",
         "Memory outside the store: it is a crash state of a run in which nobody took over",
+        False,
         _fenced_append,
     ),
 )
