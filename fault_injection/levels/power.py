@@ -3,7 +3,8 @@
 A tally each: for every model the job itself; ``nested-…`` a recovery that is struck in its turn
 (F10); ``killed-…`` a process that was killed and another that went on before power was lost (F11);
 ``failed-…`` a call that failed before (F12). ``ci`` tears writes at blocks and takes a sample of
-the latter three, ``exhaustive`` tears at sectors and takes them all.
+the latter three, ``exhaustive`` tears at sectors and takes them all, up to thousands of states of
+each; a tally says which it was.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from fault_injection import passage, power_case
-from fault_injection.levels import Case, Counterexample, Plan, Tally
+from fault_injection.levels import Budget, Case, Counterexample, Plan, Tally
 from fault_injection.minimise import minimise
 from fault_injection.models.choices import Extent
 from fault_injection.models.pending import Lost
@@ -32,46 +33,45 @@ from fault_injection.workload import Oracle, Recovered, Violation, Workload
 from fault_injection.world import Told
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    """How much is tried of what comes behind a crash, a kill or a failure.
-
-    Attributes:
-        passages: The most of them.
-        stride: Of the disks of each passage one in so many.
-    """
-
-    passages: int
-    stride: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Effort:
-    """How much a budget pays for.
+    """How much is tried of the job, or of what comes behind a crash, a kill or a failure.
 
     Attributes:
         tearing: How finely writes are torn.
-        models: Those that are used behind a crash, a kill or a failure.
-        samples: What is tried of those; None: all.
+        extent: Which disks of a crash point are tried.
+        passages: The most of them; None: all.
+        stride: Of the disks one in so many, once what was pending at first is settled.
         enough: States of one tally, after which no further passage is begun.
+        settles: Whether a passage ends there.
     """
 
-    tearing: Tearing
-    models: tuple[Model, ...]
-    samples: dict[Kind, _Sample] | None
-    enough: int
+    tearing: Tearing = "block"
+    extent: Extent = "few"
+    passages: int | None = None
+    stride: int = 1
+    enough: int = 1_000_000
+    settles: bool = False
 
 
 _STRUCK: Final[tuple[Kind, ...]] = ("nested", "killed", "failed")
-_EFFORTS: Final = {
-    "ci": _Effort(
-        tearing="block",
-        models=(WEAK, ALICE),
-        samples={"nested": _Sample(8, 4), "killed": _Sample(24, 1), "failed": _Sample(16, 4)},
-        enough=250,
-    ),
-    "exhaustive": _Effort(tearing="sector", models=MODELS, samples=None, enough=1_000_000),
+_EFFORTS: Final[dict[Budget, dict[Kind, _Effort]]] = {
+    "ci": {
+        "plain": _Effort(extent="all"),
+        "nested": _Effort(passages=8, stride=4, enough=250),
+        # What a kill left pending is soon durable, or gone; behind that it is a plain recovery.
+        "killed": _Effort(passages=24, settles=True, enough=250),
+        "failed": _Effort(passages=48, stride=16, enough=300),
+    },
+    "exhaustive": {
+        "plain": _Effort(tearing="sector", extent="all"),
+        "nested": _Effort(extent="all", enough=3000),
+        "killed": _Effort(tearing="sector", extent="all", enough=4000),
+        "failed": _Effort(tearing="sector", extent="all", enough=4000),
+    },
 }
+_MODELS: Final[dict[Budget, tuple[Model, ...]]] = {"ci": (WEAK, ALICE), "exhaustive": MODELS}
+"""The models under which what was struck goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class _Run:
     def __init__(self, workload: Workload, plan: Plan) -> None:
         self._workload = workload
         self._plan = plan
-        self._effort = _EFFORTS[plan.budget]
+        self._efforts = _EFFORTS[plan.budget]
         self._passages = Passages(workload)
         self._verdicts = Verdicts(workload)
         self._bases: dict[str, list[_Base]] = {}
@@ -120,7 +120,7 @@ class _Run:
         for model in MODELS:
             yield self.tally(Variant("plain", model))
         for kind in _STRUCK:
-            for model in self._effort.models:
+            for model in _MODELS[self._plan.budget]:
                 yield self.tally(Variant(kind, model))
 
     def tally(self, variant: Variant) -> Tally:
@@ -136,7 +136,7 @@ class _Run:
 
     def _plain(self, variant: Variant, tally: Tally) -> list[_Found]:
         """The job, under one model."""
-        power = self._power(variant, extent="all", depth="whole")
+        power = self._power(variant)
         bases, found = self._bases.setdefault(variant.model.name, []), list[_Found]()
         whole = self._passages.plain()
         for state, verdict in walk(whole, power, self._verdicts, tally=tally, seen=set()):
@@ -150,14 +150,14 @@ class _Run:
 
     def _struck(self, variant: Variant, tally: Tally) -> list[_Found]:
         """What goes on after a crash, a kill or a failure; each of those once."""
-        power, seen = self._power(variant, extent="few", depth="short"), set[tuple[str, Told]]()
+        power, seen = self._power(variant), set[tuple[str, Told]]()
         places, found = self._places(variant, power), list[_Found]()
-        chosen = self._sample(variant, list(places))
+        chosen, enough = self._sample(variant, list(places)), self._efforts[variant.kind].enough
         tally.exhaustive = len(chosen) == len(places)
         for place in chosen:
             if self._plan.stop_at_first and (found or tally.violations):
                 break
-            if tally.distinct >= self._effort.enough:
+            if tally.distinct >= enough:
                 tally.exhaustive = False
                 break
             at = replace(variant, at=place)
@@ -179,12 +179,15 @@ class _Run:
         seen: set[tuple[str, Told]],
     ) -> list[_Found]:
         found = []
-        samples = self._effort.samples
-        # What a kill left pending is soon durable, or gone; from there on it is a plain recovery.
-        settles = variant.kind == "killed" and samples is not None
-        stride = samples[variant.kind].stride if samples else 1
+        effort = self._efforts[variant.kind]
         tried = walk(
-            made, power, self._verdicts, tally=tally, seen=seen, settles=settles, stride=stride
+            made,
+            power,
+            self._verdicts,
+            tally=tally,
+            seen=seen,
+            settles=effort.settles,
+            stride=effort.stride,
         )
         for state, verdict in tried:
             if isinstance(verdict, Violation):
@@ -195,8 +198,10 @@ class _Run:
 
     # --- which passages ----------------------------------------------------------------------
 
-    def _power(self, variant: Variant, *, extent: Extent, depth: Depth) -> Power:
-        return Power(variant.model, self._effort.tearing, extent, depth, self._plan.seed)
+    def _power(self, variant: Variant) -> Power:
+        effort = self._efforts[variant.kind]
+        depth: Depth = "whole" if variant.kind == "plain" else "short"
+        return Power(variant.model, effort.tearing, effort.extent, depth, self._plan.seed)
 
     def _places(self, variant: Variant, power: Power) -> dict[str, _Base | None]:
         """Where it may strike, in order; of a recovery, the state that it recovers."""
@@ -210,11 +215,9 @@ class _Run:
 
     def _sample(self, variant: Variant, places: list[str]) -> list[str]:
         """Some of them, by the seed; one of each kind of base before a second of any."""
-        if self._effort.samples is None:
-            return places
-        drawn = random.Random(f"{self._plan.seed} {self._workload.name} {variant}").sample(
-            places, len(places)
-        )
+        # The same under every model: then most of their states are judged only once.
+        bits = random.Random(f"{self._plan.seed} {self._workload.name} {variant.kind}")
+        drawn = bits.sample(places, len(places))
         if variant.kind == "nested":
             rules = {base.name: base.rule for base in self._bases[variant.model.name]}
             counts, ranks = Counter[str](), dict[str, int]()
@@ -222,7 +225,7 @@ class _Run:
                 counts[rules[place]] += 1
                 ranks[place] = counts[rules[place]]
             drawn.sort(key=ranks.__getitem__)
-        return drawn[: self._effort.samples[variant.kind].passages]
+        return drawn[: self._efforts[variant.kind].passages]
 
     def _passage(self, variant: Variant, base: _Base | None) -> Passage:
         if base is not None:
