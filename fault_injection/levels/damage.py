@@ -53,7 +53,7 @@ _AUTHENTIC: Final[tuple[TamperKind, ...]] = (
 """Kinds after which every byte that is there may be the truth: they need only be told."""
 _DIGITS: Final = 12
 _WHOLE_EACH: Final = {"ci": 4, "exhaustive": 16}
-"""Of so many changes of bytes that stop a load, one is checked and owned as well."""
+"""Of so many changes of bytes, one is owned as well, and checked although it stops a load."""
 _CI: Final = Thinning(3, 40)
 _SOME: Final = Thinning(30, None)
 
@@ -74,7 +74,7 @@ def judge(
     Args:
         tampering: The change.
         history: What it was made of.
-        depth: ``short`` looks no further where a load stops.
+        depth: ``short`` opens it for reading only, and checks it only where it loads.
 
     Raises:
         Violation: A promise does not hold.
@@ -89,7 +89,7 @@ def _judge_one(
     tree, owned = tampering.tree(), None
     try:
         looked = belief.read(tree, subject, depth=depth)
-        if depth == "whole" or isinstance(looked.belief, Belief):
+        if depth == "whole":
             owned = belief.own(tree, subject)
     except Exception as error:
         raise Violation(
