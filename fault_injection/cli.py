@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from fault_injection import explain, report, table
-from fault_injection.levels import Case, Level, NotRunError, Plan
+from fault_injection.level import Case, Level, NotRunError, Plan
 from fault_injection.levels.registry import NOT_BUILT, WHAT, Build, Registry, built
-from fault_injection.models.rules import MODELS
 from fault_injection.pool import told
+from fault_injection.power.rules import MODELS
 from fault_injection.recording import record
 from fault_injection.runner import Job, Result, run
 from fault_injection.state_id import LEVELS, BadStateIdError, StateId, is_part

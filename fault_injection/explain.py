@@ -11,9 +11,9 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final
 
-from fault_injection.calls import Call
-from fault_injection.disk import Tree
-from fault_injection.levels import Case, Level
+from fault_injection.level import Case, Level
+from fault_injection.memory.calls import Call
+from fault_injection.memory.disk import Tree
 from fault_injection.workload import ORACLES, Recovered, Violation
 from fault_injection.world import Told
 from lastgood.errors import printable

@@ -10,12 +10,12 @@ import datetime
 import hashlib
 from typing import Protocol
 
-from fault_injection import operations
-from fault_injection.calls import Call, Hook
-from fault_injection.descriptors import Locks
-from fault_injection.disk import Disk, Tree
-from fault_injection.operations import Entry, Make
-from fault_injection.process import Process
+from fault_injection.memory import operations
+from fault_injection.memory.calls import Call, Hook
+from fault_injection.memory.descriptors import Locks
+from fault_injection.memory.disk import Disk, Tree
+from fault_injection.memory.operations import Entry, Make
+from fault_injection.memory.process import Process
 from lastgood.clock import Clock
 from lastgood.entropy import Entropy
 from lastgood.storage.filesystem import FileSystem, OsFileSystem

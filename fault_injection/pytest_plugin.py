@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from fault_injection.levels import Counterexample, Level, Plan, Tally
+    from fault_injection.level import Counterexample, Level, Plan, Tally
     from fault_injection.machine import MemoryMachine
     from fault_injection.workload import Workload
 
@@ -74,7 +74,7 @@ def crash_test(request: pytest.FixtureRequest) -> CrashTest:
 
 
 def _asked(marker: pytest.Mark | None) -> tuple[list[Level], Plan]:
-    from fault_injection.levels import Plan
+    from fault_injection.level import Plan
     from fault_injection.levels.registry import built
 
     asked = {**_DEFAULTS, **(marker.kwargs if marker else {})}
@@ -92,7 +92,7 @@ def _asked(marker: pytest.Mark | None) -> tuple[list[Level], Plan]:
 
 
 def _tried(level: Level, workload: Workload, plan: Plan) -> list[Tally]:
-    from fault_injection.levels import NotRunError
+    from fault_injection.level import NotRunError
     from fault_injection.workload import BadWorkloadError
 
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from fault_injection.calls import Call, Hook
-from fault_injection.disk import Disk, Tree
 from fault_injection.machine import Machine, MemoryMachine
-from fault_injection.operations import Operation
+from fault_injection.memory.calls import Call, Hook
+from fault_injection.memory.disk import Disk, Tree
+from fault_injection.memory.operations import Operation
 from fault_injection.workload import BadWorkloadError, Workload
 from fault_injection.world import Told, World
 from lastgood.errors import LastgoodError

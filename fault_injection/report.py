@@ -29,7 +29,7 @@ from typing import Any, Final, Literal
 from xml.etree import ElementTree
 
 import lastgood
-from fault_injection.levels import Counterexample, Plan, Tally
+from fault_injection.level import Counterexample, Plan, Tally
 from fault_injection.levels.registry import NOT_BUILT
 from fault_injection.runner import Result
 from fault_injection.state_id import LEVELS

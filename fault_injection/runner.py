@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
-from fault_injection.calls import Killed
-from fault_injection.levels import Level, NotRunError, Plan, Tally
+from fault_injection.level import Level, NotRunError, Plan, Tally
+from fault_injection.memory.calls import Killed
 from fault_injection.pool import ended, temporary_files, temporary_folder, told
 from fault_injection.state_id import LevelName
 from fault_injection.workload import BadWorkloadError, Workload

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
-from fault_injection.levels import Counterexample
+from fault_injection.level import Counterexample
 from fault_injection.report import PROGRAM, Report, Sums, replay_command, summed
 from fault_injection.workload import ORACLES
 from lastgood.errors import printable

@@ -20,17 +20,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, Literal
 
-from fault_injection import belief
-from fault_injection.belief import Belief, Looked, Subject
-from fault_injection.calls import Call
-from fault_injection.disk import Node
-from fault_injection.files import kind_of, leaf, spread
-from fault_injection.history import History, history_of
-from fault_injection.levels import Case, Counterexample, Plan, Tally
-from fault_injection.overlaps import Found, claiming
-from fault_injection.segments import is_intact
-from fault_injection.state_id import BadStateIdError, LevelName, StateId
-from fault_injection.tampering import (
+from fault_injection.damage import belief
+from fault_injection.damage.belief import Belief, Looked, Subject
+from fault_injection.damage.files import kind_of, leaf, spread
+from fault_injection.damage.history import History, history_of
+from fault_injection.damage.overlaps import Found, claiming
+from fault_injection.damage.segments import is_intact
+from fault_injection.damage.tampering import (
     ALL,
     BYTE_KINDS,
     KINDS,
@@ -39,6 +35,10 @@ from fault_injection.tampering import (
     TamperKind,
     Thinning,
 )
+from fault_injection.level import Case, Counterexample, Plan, Tally
+from fault_injection.memory.calls import Call
+from fault_injection.memory.disk import Node
+from fault_injection.state_id import BadStateIdError, LevelName, StateId
 from fault_injection.workload import Recovered, Violation, Workload
 from lastgood.errors import LastgoodError
 from lastgood.formats import names

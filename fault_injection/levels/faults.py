@@ -18,14 +18,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from fault_injection import strikes
-from fault_injection.calls import Call
-from fault_injection.disk import Tree
-from fault_injection.levels import Case, Counterexample, Plan, Tally
+from fault_injection.faults import strikes
+from fault_injection.faults.strikes import FAULTS, Ended, Fault
+from fault_injection.level import Case, Counterexample, Plan, Tally
 from fault_injection.machine import MemoryMachine
+from fault_injection.memory.calls import Call
+from fault_injection.memory.disk import Tree
 from fault_injection.recording import Recording, check_testable, prepared
 from fault_injection.state_id import BadStateIdError, LevelName, StateId
-from fault_injection.strikes import FAULTS, Ended, Fault
 from fault_injection.workload import Recovered, Violation, Workload
 from fault_injection.world import Told
 from lastgood.errors import LastgoodError

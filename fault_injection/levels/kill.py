@@ -23,9 +23,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from fault_injection.calls import Call, CallName
-from fault_injection.disk import Tree
-from fault_injection.levels import Case, Counterexample, Plan, Tally
+from fault_injection.level import Case, Counterexample, Plan, Tally
+from fault_injection.memory.calls import Call, CallName
+from fault_injection.memory.disk import Tree
 from fault_injection.state_id import BadStateIdError, LevelName, StateId
 from fault_injection.tracing import driver
 from fault_injection.tracing.bench import Bench, Trial

@@ -16,17 +16,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fault_injection import passage, power_case
-from fault_injection.levels import Budget, Case, Counterexample, Plan, Tally
-from fault_injection.minimise import minimise
-from fault_injection.models.choices import Extent
-from fault_injection.models.pending import Lost
-from fault_injection.models.rules import ALICE, MODELS, WEAK, Model
-from fault_injection.models.tearing import Tearing
-from fault_injection.passage import Moment, Passage
-from fault_injection.power_case import JOB, passage_of
-from fault_injection.power_loss import Depth, Power, State, Verdicts, judge, state_of, walk
-from fault_injection.power_variants import Kind, Passages, Variant
+from fault_injection.level import Budget, Case, Counterexample, Plan, Tally
+from fault_injection.power import case as power_case
+from fault_injection.power import passage
+from fault_injection.power.case import JOB, passage_of
+from fault_injection.power.choices import Extent
+from fault_injection.power.loss import Depth, Power, State, Verdicts, judge, state_of, walk
+from fault_injection.power.minimise import minimise
+from fault_injection.power.passage import Moment, Passage
+from fault_injection.power.pending import Lost
+from fault_injection.power.rules import ALICE, MODELS, WEAK, Model
+from fault_injection.power.tearing import Tearing
+from fault_injection.power.variants import Kind, Passages, Variant
 from fault_injection.recording import check_testable
 from fault_injection.state_id import LevelName, StateId
 from fault_injection.workload import Oracle, Recovered, Violation, Workload

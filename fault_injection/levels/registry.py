@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from fault_injection import workloads
-from fault_injection.levels import Level, damage, faults, kill, power
+from fault_injection.level import Level
+from fault_injection.levels import damage, faults, kill, power
 from fault_injection.state_id import BadStateIdError, StateId
 from fault_injection.workload import Workload
 

@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from fault_injection import pool
-from fault_injection.levels import Plan
+from fault_injection.level import Plan
 from fault_injection.levels.registry import Registry, built
 from fault_injection.planted_bugs import catalogue, trial
 from fault_injection.planted_bugs.mutant import Mutant, Unplanted, Where

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from fault_injection.levels import NotRunError, Plan, Tally
+from fault_injection.level import NotRunError, Plan, Tally
 from fault_injection.levels.registry import Registry
 from fault_injection.planted_bugs.mutant import Kill, Mutant, Plant, Where
 from fault_injection.state_id import LEVELS

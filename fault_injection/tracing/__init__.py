@@ -6,7 +6,7 @@ program strace, which kills at the entry of a call and nothing else.
 
 from __future__ import annotations
 
-from fault_injection.levels import NotRunError
+from fault_injection.level import NotRunError
 from fault_injection.tracing.runs import Driver
 from fault_injection.tracing.strace import StraceDriver
 from fault_injection.tracing.tracer import PtraceDriver

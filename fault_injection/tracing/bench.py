@@ -16,11 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from fault_injection.disk import Node, Tree
 from fault_injection.machine import RealMachine
-from fault_injection.operations import ROOT
-from fault_injection.real_tree import read_tree, write_tree
+from fault_injection.memory.disk import Node, Tree
+from fault_injection.memory.operations import ROOT
 from fault_injection.tracing import children
+from fault_injection.tracing.real_tree import read_tree, write_tree
 from fault_injection.tracing.runs import KILLS, LIMIT_S, Driver, Run, Strike
 from fault_injection.workload import BadWorkloadError, Recovered, Violation, Workload
 from fault_injection.world import Mark, Told, World

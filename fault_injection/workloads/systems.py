@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, cast
 
-from fault_injection.calls import Killed
 from fault_injection.machine import Machine
+from fault_injection.memory.calls import Killed
 from lastgood.storage import filesystem
 from lastgood.storage.filesystem import FileSystem
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from fault_injection.disk import Node, Tree
-from fault_injection.models.cache import Cache
-from fault_injection.models.choices import choices
-from fault_injection.models.rules import Model
-from fault_injection.models.tearing import Tearing
-from fault_injection.operations import ROOT, Entry, Make, Operation, Sync, Write
+from fault_injection.memory.disk import Node, Tree
+from fault_injection.memory.operations import ROOT, Entry, Make, Operation, Sync, Write
+from fault_injection.power.cache import Cache
+from fault_injection.power.choices import choices
+from fault_injection.power.rules import Model
+from fault_injection.power.tearing import Tearing
 
 Found = frozenset[tuple[str, bytes | None]]
 """A disk: its paths with their bytes, of a directory None."""

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from fault_injection.models.rules import MODELS
+from fault_injection.power.rules import MODELS
 
 TOP: Final = Path(__file__).resolve().parents[2]
 LAST_RUN: Final = TOP / "fault_injection" / "last_run.json"

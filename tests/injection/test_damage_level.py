@@ -15,18 +15,18 @@ from unittest import mock
 
 import pytest
 
-from fault_injection import belief as asked
-from fault_injection.belief import Belief, Looked, own, read
-from fault_injection.disk import Node
-from fault_injection.history import History, history_of
-from fault_injection.levels import NotRunError, Plan
+from fault_injection.damage import belief as asked
+from fault_injection.damage.belief import Belief, Looked, own, read
+from fault_injection.damage.history import History, history_of
+from fault_injection.damage.tampering import KINDS, Tamperer, Tampering, TamperKind, Thinning
+from fault_injection.level import NotRunError, Plan
 from fault_injection.levels.damage import LEVEL, judge
 from fault_injection.machine import Machine
+from fault_injection.memory.disk import Node
 from fault_injection.planted_bugs import belief as planted
 from fault_injection.planted_bugs import log as planted_log
 from fault_injection.planted_bugs.mutant import Plant
 from fault_injection.state_id import BadStateIdError, StateId
-from fault_injection.tampering import KINDS, Tamperer, Tampering, TamperKind, Thinning
 from fault_injection.workload import Oracle, Violation, Workload
 from fault_injection.workloads import WORKLOADS, find
 from fault_injection.workloads.checkpoints import Checkpoints

@@ -13,13 +13,13 @@ from typing import Final
 
 import pytest
 
-from fault_injection import discipline
-from fault_injection.calls import Call, Fail, FailAfter, Hook, Injection
-from fault_injection.disk import empty_tree
-from fault_injection.levels import Plan
+from fault_injection.faults import discipline
+from fault_injection.level import Plan
 from fault_injection.levels.faults import LEVEL
 from fault_injection.machine import Machine
-from fault_injection.process import Process
+from fault_injection.memory.calls import Call, Fail, FailAfter, Hook, Injection
+from fault_injection.memory.disk import empty_tree
+from fault_injection.memory.process import Process
 from fault_injection.recording import Recording, record, record_on
 from fault_injection.workload import Violation
 from fault_injection.workloads import WORKLOADS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fault_injection.explain import explain, judged
-from fault_injection.levels import Plan
+from fault_injection.level import Plan
 from fault_injection.levels.registry import built
 from fault_injection.workload import Workload
 from tests.injection.bad_notes import DEAF, FORGETFUL

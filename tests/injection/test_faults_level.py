@@ -13,13 +13,13 @@ from typing import Final, TypeVar
 
 import pytest
 
-from fault_injection import strikes
-from fault_injection.calls import WRITES
-from fault_injection.levels import Counterexample, Plan, Tally
+from fault_injection.faults import strikes
+from fault_injection.faults.strikes import FAULTS
+from fault_injection.level import Counterexample, Plan, Tally
 from fault_injection.levels.faults import LEVEL
+from fault_injection.memory.calls import WRITES
 from fault_injection.recording import record
 from fault_injection.state_id import BadStateIdError, StateId
-from fault_injection.strikes import FAULTS
 from fault_injection.workload import Oracle, Violation, Workload
 from fault_injection.workloads import find
 from lastgood.errors import LastgoodError, StorageError
@@ -364,7 +364,7 @@ def test_a_state_that_does_not_come_about_is_refused(variant: str, point: int, c
 # --- what is tried ------------------------------------------------------------------------
 
 _SHOW: Final = """
-from fault_injection.levels import Plan
+from fault_injection.level import Plan
 from fault_injection.levels.faults import LEVEL
 from fault_injection.workloads import find
 from tests.injection.test_faults_level import CloseIgnored, FIRST, Planted

@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
-from fault_injection.calls import Call, Die, Fail, FailAfter, Injection, Killed, Short
 from fault_injection.machine import MemoryMachine
-from fault_injection.operations import Sync, SyncFailed, Write
-from fault_injection.process import Process
+from fault_injection.memory.calls import Call, Die, Fail, FailAfter, Injection, Killed, Short
+from fault_injection.memory.operations import Sync, SyncFailed, Write
+from fault_injection.memory.process import Process
 from lastgood.storage.filesystem import CREATE_NEW, DIRECTORY, LOCK_EXCLUSIVE_NOW, READ_WRITE
 from tests.support.check import check, check_equal
 

@@ -13,9 +13,9 @@ from unittest import mock
 import pytest
 
 from fault_injection import workloads
-from fault_injection.calls import Call
-from fault_injection.levels import Counterexample, Plan
+from fault_injection.level import Counterexample, Plan
 from fault_injection.levels.kill import LEVEL, call_of
+from fault_injection.memory.calls import Call
 from fault_injection.recording import record
 from fault_injection.state_id import StateId
 from fault_injection.tracing import driver

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fault_injection.levels import Plan, Tally
+from fault_injection.level import Plan, Tally
 from fault_injection.levels.kill import Kill
 from fault_injection.state_id import BadStateIdError, StateId
 from fault_injection.tracing.runs import FAULTS
@@ -301,7 +301,7 @@ def test_a_state_that_there_is_not_is_refused(state: StateId) -> None:
 
 
 PROGRAM = """
-from fault_injection.levels import Plan
+from fault_injection.level import Plan
 from fault_injection.levels.kill import Kill
 from tests.injection import small_jobs
 job = small_jobs.Small("overwrites", put=small_jobs.overwritten)

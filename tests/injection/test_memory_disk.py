@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fault_injection.disk import Disk, Folder
 from fault_injection.machine import MemoryMachine
-from fault_injection.operations import ROOT
+from fault_injection.memory.disk import Disk, Folder
+from fault_injection.memory.operations import ROOT
 from lastgood.storage.filesystem import (
     CREATE_NEW,
     DIRECTORY,

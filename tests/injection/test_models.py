@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fault_injection.models.rules import ALICE, JOURNAL, MODELS, POSIX, WEAK, Model, find
-from fault_injection.operations import (
+from fault_injection.memory.operations import (
     ROOT,
     Entry,
     Make,
@@ -18,6 +17,7 @@ from fault_injection.operations import (
     Truncate,
     Write,
 )
+from fault_injection.power.rules import ALICE, JOURNAL, MODELS, POSIX, WEAK, Model, find
 from tests.injection.disks import base, contents, created, fed, found, left, names, saved
 from tests.support.check import check, check_equal
 

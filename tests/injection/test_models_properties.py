@@ -12,12 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fault_injection.disk import Disk
-from fault_injection.models.cache import Cache
-from fault_injection.models.choices import choices, few, is_permitted
-from fault_injection.models.pending import EVERYTHING
-from fault_injection.models.rules import ALICE, JOURNAL, MODELS, POSIX, WEAK, Model
-from fault_injection.operations import (
+from fault_injection.memory.disk import Disk
+from fault_injection.memory.operations import (
     ROOT,
     Entry,
     Make,
@@ -30,6 +26,10 @@ from fault_injection.operations import (
     Truncate,
     Write,
 )
+from fault_injection.power.cache import Cache
+from fault_injection.power.choices import choices, few, is_permitted
+from fault_injection.power.pending import EVERYTHING
+from fault_injection.power.rules import ALICE, JOURNAL, MODELS, POSIX, WEAK, Model
 from tests.injection.disks import Found, base, fed, found
 from tests.support.check import check, check_equal
 from tests.support.require import REPOSITORY
@@ -194,8 +194,8 @@ def test_few_are_among_all(done: Sequence[Operation]) -> None:
 
 SAMPLE: Final = """
 from tests.injection.disks import created, fed
-from fault_injection.models.choices import choices
-from fault_injection.models.rules import MODELS
+from fault_injection.power.choices import choices
+from fault_injection.power.rules import MODELS
 done = [one for inode in range(2, 12) for one in created(inode, f"n{inode}", b"x" * 9000)]
 for model in MODELS:
     cache = fed(model, done, tearing="sector")

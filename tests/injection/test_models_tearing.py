@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fault_injection.models.rules import ALICE, WEAK
-from fault_injection.models.tearing import LOST, Fate, fates, written
-from fault_injection.operations import Sync, Write
+from fault_injection.memory.operations import Sync, Write
+from fault_injection.power.rules import ALICE, WEAK
+from fault_injection.power.tearing import LOST, Fate, fates, written
 from tests.injection.disks import base, contents, created, left
 from tests.support.check import check, check_equal
 

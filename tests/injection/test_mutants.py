@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fault_injection.levels import Plan
+from fault_injection.level import Plan
 from fault_injection.levels.registry import built
 from fault_injection.planted_bugs import catalogue, matrix
 from fault_injection.planted_bugs.catalogue import ITEMS, MUTANTS, UNPLANTED, names_of

@@ -10,12 +10,12 @@ from unittest import mock
 
 import pytest
 
-from fault_injection import one_rule, overlaps
-from fault_injection.history import history_of
+from fault_injection.damage import one_rule, overlaps
+from fault_injection.damage.history import history_of
+from fault_injection.damage.one_rule import Comparison, compare
+from fault_injection.damage.overlaps import OVERLAPS, Overlap
+from fault_injection.damage.tampering import Tamperer
 from fault_injection.levels.damage import judge
-from fault_injection.one_rule import Comparison, compare
-from fault_injection.overlaps import OVERLAPS, Overlap
-from fault_injection.tampering import Tamperer
 from fault_injection.workload import Workload
 from fault_injection.workloads import WORKLOADS, find
 from lastgood.errors import DamagedError

@@ -11,19 +11,20 @@ from typing import Any, Final
 
 import pytest
 
-from fault_injection import passage, power_case
-from fault_injection.disk import Disk
-from fault_injection.levels import Plan
+from fault_injection.level import Plan
 from fault_injection.levels.power import LEVEL
-from fault_injection.minimise import minimise
-from fault_injection.models.cache import Cache
-from fault_injection.models.choices import choices
-from fault_injection.models.pending import Lost
-from fault_injection.models.rules import ALICE, JOURNAL, MODELS, WEAK
-from fault_injection.operations import ROOT, Entry, Operation, Rename, Sync
-from fault_injection.passage import Moment
-from fault_injection.power_loss import Power, State, read, spelled, state_of
-from fault_injection.power_variants import Passages, Variant
+from fault_injection.memory.disk import Disk
+from fault_injection.memory.operations import ROOT, Entry, Operation, Rename, Sync
+from fault_injection.power import case as power_case
+from fault_injection.power import passage
+from fault_injection.power.cache import Cache
+from fault_injection.power.choices import choices
+from fault_injection.power.loss import Power, State, read, spelled, state_of
+from fault_injection.power.minimise import minimise
+from fault_injection.power.passage import Moment
+from fault_injection.power.pending import Lost
+from fault_injection.power.rules import ALICE, JOURNAL, MODELS, WEAK
+from fault_injection.power.variants import Passages, Variant
 from fault_injection.state_id import BadStateIdError, StateId
 from fault_injection.workload import Recovered, Violation, Workload
 from fault_injection.workloads import find
@@ -75,13 +76,13 @@ def test_a_store_that_begins_recovers_from_every_loss_of_power(variant: str) -> 
 
 
 SAID: Final = """
-from fault_injection.levels import Plan
+from fault_injection.level import Plan
 from fault_injection.levels.power import LEVEL
-from fault_injection.models.choices import choices
-from fault_injection.passage import moments
-from fault_injection.power_loss import Power, state_of
-from fault_injection.power_variants import Passages
-from fault_injection.models.rules import ALICE
+from fault_injection.power.choices import choices
+from fault_injection.power.passage import moments
+from fault_injection.power.loss import Power, state_of
+from fault_injection.power.variants import Passages
+from fault_injection.power.rules import ALICE
 from fault_injection.workloads import find
 job = find("first")
 for variant in ("alice", "killed-weak", "nested-weak", "failed-weak"):

@@ -13,10 +13,10 @@ from unittest import mock
 
 import pytest
 
-from fault_injection.levels import Case, Counterexample, Plan, Tally
+from fault_injection.level import Case, Counterexample, Plan, Tally
 from fault_injection.levels.power import LEVEL
 from fault_injection.machine import Machine
-from fault_injection.process import Process
+from fault_injection.memory.process import Process
 from fault_injection.workload import Violation, Workload
 from fault_injection.workloads import checkpoints, find
 from fault_injection.workloads.checkpoints import Checkpoints

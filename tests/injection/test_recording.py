@@ -10,8 +10,8 @@ from typing import Literal
 
 import pytest
 
-from fault_injection.calls import Call, Die, Fail, Killed
 from fault_injection.machine import Machine, MemoryMachine
+from fault_injection.memory.calls import Call, Die, Fail, Killed
 from fault_injection.recording import check_testable, prepared, record
 from fault_injection.workload import BadWorkloadError, Recovered
 from fault_injection.workloads import WORKLOADS

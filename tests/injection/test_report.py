@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fault_injection.levels import Plan
+from fault_injection.level import Plan
 from fault_injection.report import Outcome, Report, as_document, as_junit
 from fault_injection.runner import Ending, Job, Result, run
 from fault_injection.table import WIDTH, as_text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fault_injection.levels import Plan
+from fault_injection.level import Plan
 from fault_injection.runner import Job, Result, run
 from tests.injection.toys import Toy, ToyLevel, ended
 from tests.support.check import check, check_equal

@@ -11,13 +11,12 @@ from typing import Final
 
 import pytest
 
-from fault_injection.belief import Subject, read
-from fault_injection.byte_changes import INSERTED, Sample, changes, is_all
-from fault_injection.disk import Node
-from fault_injection.files import gathered, leaf, spread
-from fault_injection.history import History, history_of
-from fault_injection.segments import believed, events, is_intact, is_torn
-from fault_injection.tampering import (
+from fault_injection.damage.belief import Subject, read
+from fault_injection.damage.byte_changes import INSERTED, Sample, changes, is_all
+from fault_injection.damage.files import gathered, leaf, spread
+from fault_injection.damage.history import History, history_of
+from fault_injection.damage.segments import believed, events, is_intact, is_torn
+from fault_injection.damage.tampering import (
     ALL,
     BYTE_KINDS,
     FILE_KINDS,
@@ -29,6 +28,7 @@ from fault_injection.tampering import (
     Thinning,
     subsets,
 )
+from fault_injection.memory.disk import Node
 from fault_injection.workloads import find
 from lastgood.errors import LastgoodError
 from tests.support.check import check, check_equal

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fault_injection.levels import NotRunError
+from fault_injection.level import NotRunError
 from fault_injection.tracing import children as forked
 from fault_injection.tracing import driver, ptrace
 from fault_injection.tracing.runs import LIMIT_S, Run, Strike

@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 
 from fault_injection import workloads
-from fault_injection.disk import Node, Tree
 from fault_injection.machine import MemoryMachine
-from fault_injection.operations import ROOT
+from fault_injection.memory.disk import Node, Tree
+from fault_injection.memory.operations import ROOT
 from fault_injection.recording import Recording, prepared, record
 from fault_injection.workload import Violation, Workload
 from fault_injection.workloads import checkpoints, shelf

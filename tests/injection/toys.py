@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fault_injection.calls import Call
 from fault_injection.cli import main
-from fault_injection.disk import Node, Tree
-from fault_injection.levels import Case, Counterexample, NotRunError, Plan, Tally
+from fault_injection.level import Case, Counterexample, NotRunError, Plan, Tally
 from fault_injection.levels.registry import Registry
 from fault_injection.machine import Machine
-from fault_injection.operations import ROOT, Make, Sync, Write
+from fault_injection.memory.calls import Call
+from fault_injection.memory.disk import Node, Tree
+from fault_injection.memory.operations import ROOT, Make, Sync, Write
 from fault_injection.state_id import BadStateIdError, LevelName, StateId
 from fault_injection.workload import BadWorkloadError, Recovered, Violation, Workload
 from fault_injection.world import Act, Mark, Told, World

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fault_injection.calls import Call, Fail, Injection
 from fault_injection.machine import MemoryMachine
+from fault_injection.memory.calls import Call, Fail, Injection
 from lastgood.errors import LastgoodError, StorageError
 from lastgood.storage.posix import PosixRoot, PosixStorage
 from tests.support.check import check, check_equal

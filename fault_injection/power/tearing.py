@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import combinations, pairwise
 from typing import Final, Literal
 
-from fault_injection.operations import Mode, Truncate, Write
+from fault_injection.memory.operations import Mode, Truncate, Write
 
 Tearing = Literal["block", "sector"]
 """How finely a write is torn."""

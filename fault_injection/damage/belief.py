@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from fault_injection.disk import Tree
 from fault_injection.machine import MemoryMachine
+from fault_injection.memory.disk import Tree
 from fault_injection.workloads.keys import KEYS
 from lastgood import Checkpoint, CheckpointStore
 from lastgood.errors import LastgoodError, UsageError

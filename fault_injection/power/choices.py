@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Final, Literal
 
-from fault_injection.models.cache import Cache
-from fault_injection.models.pending import EVERYTHING, Lost, Pending
+from fault_injection.power.cache import Cache
+from fault_injection.power.pending import EVERYTHING, Lost, Pending
 
 CAP: Final = 4096
 """States of one crash point, above which a sample is taken."""

@@ -18,7 +18,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NoReturn, TypeVar
 
-from fault_injection.calls import (
+from fault_injection.memory.calls import (
     SYNCS,
     Call,
     CallName,
@@ -30,7 +30,7 @@ from fault_injection.calls import (
     Killed,
     Short,
 )
-from fault_injection.descriptors import (
+from fault_injection.memory.descriptors import (
     Description,
     Descriptors,
     Locks,
@@ -39,8 +39,8 @@ from fault_injection.descriptors import (
     refuse,
     shown,
 )
-from fault_injection.disk import Disk, File, Folder
-from fault_injection.operations import (
+from fault_injection.memory.disk import Disk, File, Folder
+from fault_injection.memory.operations import (
     Entry,
     Make,
     Mode,

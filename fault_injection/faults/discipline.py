@@ -32,9 +32,18 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from fault_injection.calls import SYNCS, Call
-from fault_injection.disk import Tree
-from fault_injection.operations import ROOT, Entry, Make, Mode, Operation, Removal, Rename, Write
+from fault_injection.memory.calls import SYNCS, Call
+from fault_injection.memory.disk import Tree
+from fault_injection.memory.operations import (
+    ROOT,
+    Entry,
+    Make,
+    Mode,
+    Operation,
+    Removal,
+    Rename,
+    Write,
+)
 from fault_injection.recording import Recording
 from fault_injection.workload import Violation
 from fault_injection.world import Mark, Told

@@ -18,17 +18,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from fault_injection import belief, passage
-from fault_injection.disk import Tree
-from fault_injection.history import History, history_of
+from fault_injection.damage import belief
+from fault_injection.damage.history import History, history_of
+from fault_injection.damage.overlaps import Found, claiming
+from fault_injection.damage.tampering import BYTE_KINDS, KINDS, Tamperer, Tampering, Thinning
 from fault_injection.machine import MemoryMachine
-from fault_injection.models.choices import choices
-from fault_injection.models.rules import ALICE, WEAK
-from fault_injection.overlaps import Found, claiming
-from fault_injection.passage import Passage, moments
-from fault_injection.power_loss import Power
+from fault_injection.memory.disk import Tree
+from fault_injection.power import passage
+from fault_injection.power.choices import choices
+from fault_injection.power.loss import Power
+from fault_injection.power.passage import Passage, moments
+from fault_injection.power.rules import ALICE, WEAK
 from fault_injection.recording import prepared, record_on
-from fault_injection.tampering import BYTE_KINDS, KINDS, Tamperer, Tampering, Thinning
 from fault_injection.workload import Workload
 from fault_injection.world import Told
 from lastgood.errors import LastgoodError

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from fault_injection.belief import Subject
-from fault_injection.disk import Tree
-from fault_injection.files import Files, spread
+from fault_injection.damage.belief import Subject
+from fault_injection.damage.files import Files, spread
 from fault_injection.machine import MemoryMachine
+from fault_injection.memory.disk import Tree
 from fault_injection.workloads.keys import KEYS
 from lastgood import Checkpoint, CheckpointPolicy, Keyring
 from lastgood.formats import names

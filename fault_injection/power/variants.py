@@ -14,14 +14,13 @@ import errno
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from fault_injection import passage
-from fault_injection.calls import WRITES, Call, Fail, Injection
-from fault_injection.disk import Tree
-from fault_injection.models import rules
-from fault_injection.models.rules import Model
-from fault_injection.operations import Sync, SyncFailed, Write
-from fault_injection.passage import Passage
-from fault_injection.power_loss import Power
+from fault_injection.memory.calls import WRITES, Call, Fail, Injection
+from fault_injection.memory.disk import Tree
+from fault_injection.memory.operations import Sync, SyncFailed, Write
+from fault_injection.power import passage, rules
+from fault_injection.power.loss import Power
+from fault_injection.power.passage import Passage
+from fault_injection.power.rules import Model
 from fault_injection.recording import Recording, prepared, record_on
 from fault_injection.state_id import BadStateIdError
 from fault_injection.workload import Violation, Workload

@@ -10,8 +10,8 @@ import os
 import stat
 from pathlib import Path
 
-from fault_injection.disk import Node, Tree
-from fault_injection.operations import ROOT
+from fault_injection.memory.disk import Node, Tree
+from fault_injection.memory.operations import ROOT
 from fault_injection.workload import BadWorkloadError
 
 

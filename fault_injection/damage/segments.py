@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from fault_injection.files import Files, kind_of, leaf
+from fault_injection.damage.files import Files, kind_of, leaf
 from lastgood.formats.event import OURS
 from lastgood.formats.names import Kind
 

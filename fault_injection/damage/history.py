@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from fault_injection import belief, neighbours, segments
-from fault_injection.belief import NOBODY, Belief, Subject
-from fault_injection.disk import Node, Tree
-from fault_injection.files import Files, gathered, is_manifest, kind_of, leaf, spread
-from fault_injection.levels import NotRunError
-from fault_injection.past import NOT_RECORDS, Past
+from fault_injection.damage import belief, neighbours, segments
+from fault_injection.damage.belief import NOBODY, Belief, Subject
+from fault_injection.damage.files import Files, gathered, is_manifest, kind_of, leaf, spread
+from fault_injection.damage.past import NOT_RECORDS, Past
+from fault_injection.level import NotRunError
+from fault_injection.memory.disk import Node, Tree
 from fault_injection.recording import Recording, check_testable
 from fault_injection.workload import BadWorkloadError, Workload
 from fault_injection.world import Told

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from fault_injection.calls import Call
-from fault_injection.disk import Disk, Tree
-from fault_injection.models.cache import Cache
-from fault_injection.operations import (
+from fault_injection.memory.calls import Call
+from fault_injection.memory.disk import Disk, Tree
+from fault_injection.memory.operations import (
     Entry,
     Make,
     Operation,
@@ -23,6 +22,7 @@ from fault_injection.operations import (
     SyncFailed,
     Write,
 )
+from fault_injection.power.cache import Cache
 from fault_injection.recording import Recording, Work, record_on
 from fault_injection.world import Mark, Told
 

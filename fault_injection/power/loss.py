@@ -10,15 +10,15 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from fault_injection.disk import Tree
-from fault_injection.levels import Tally
+from fault_injection.level import Tally
 from fault_injection.machine import MemoryMachine
-from fault_injection.models.cache import Cache
-from fault_injection.models.choices import Extent, choices
-from fault_injection.models.pending import Lost
-from fault_injection.models.rules import Model
-from fault_injection.models.tearing import PIECE_BYTES, Tearing
-from fault_injection.passage import Moment, Passage, moments
+from fault_injection.memory.disk import Tree
+from fault_injection.power.cache import Cache
+from fault_injection.power.choices import Extent, choices
+from fault_injection.power.passage import Moment, Passage, moments
+from fault_injection.power.pending import Lost
+from fault_injection.power.rules import Model
+from fault_injection.power.tearing import PIECE_BYTES, Tearing
 from fault_injection.workload import Recovered, Violation, Workload
 from fault_injection.world import Told
 

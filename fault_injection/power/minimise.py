@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from fault_injection.models.cache import Cache
-from fault_injection.models.choices import is_permitted
-from fault_injection.models.pending import Lost
-from fault_injection.passage import Moment
-from fault_injection.power_loss import State
+from fault_injection.power.cache import Cache
+from fault_injection.power.choices import is_permitted
+from fault_injection.power.loss import State
+from fault_injection.power.passage import Moment
+from fault_injection.power.pending import Lost
 from fault_injection.workload import Violation
 
 BUDGET: Final = 200

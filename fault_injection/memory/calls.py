@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from fault_injection.operations import Operation
+from fault_injection.memory.operations import Operation
 
 CallName = Literal[
     "open", "close", "read", "pread", "writev", "pwrite", "fsync", "fdatasync", "fstat", "stat",

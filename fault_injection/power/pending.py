@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fault_injection.models.rules import Model
-from fault_injection.models.tearing import WHOLE_OR_NOT, Fate
-from fault_injection.operations import Entry, Mode, Removal, Rename, Truncate, Write
+from fault_injection.memory.operations import Entry, Mode, Removal, Rename, Truncate, Write
+from fault_injection.power.rules import Model
+from fault_injection.power.tearing import WHOLE_OR_NOT, Fate
 
 Lost = tuple[tuple[int, int], ...]
 """One disk of those that may be left: of each change that is not ``persisted`` its number and

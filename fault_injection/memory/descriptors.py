@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from fault_injection.disk import Disk, File, Folder
-from fault_injection.operations import ROOT
+from fault_injection.memory.disk import Disk, File, Folder
+from fault_injection.memory.operations import ROOT
 
 _NAME_BYTES: Final = 255
 """Longer names are refused, as by the file systems in use."""

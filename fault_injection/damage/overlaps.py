@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from fault_injection import segments
-from fault_injection.belief import Belief, Subject
-from fault_injection.files import kind_of
-from fault_injection.history import History, is_same_state
-from fault_injection.tampering import WITH_COPIES, Tampering
+from fault_injection.damage import segments
+from fault_injection.damage.belief import Belief, Subject
+from fault_injection.damage.files import kind_of
+from fault_injection.damage.history import History, is_same_state
+from fault_injection.damage.tampering import WITH_COPIES, Tampering
 from lastgood.formats.names import Kind
 
 _RECORDS: Final = (Kind.POINTER, Kind.MANIFEST, Kind.CHECKPOINT, Kind.SEGMENT)

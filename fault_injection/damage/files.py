@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from fault_injection.disk import Node, Tree
-from fault_injection.operations import ROOT
+from fault_injection.memory.disk import Node, Tree
+from fault_injection.memory.operations import ROOT
 from lastgood.formats import names
 from lastgood.formats.names import Kind
 

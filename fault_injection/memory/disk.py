@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from fault_injection.operations import (
+from fault_injection.memory.operations import (
     ROOT,
     Entry,
     Make,

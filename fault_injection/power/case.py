@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from fault_injection import passage
-from fault_injection.calls import Call
-from fault_injection.levels import Case
-from fault_injection.models.choices import CAP, every, few, is_permitted
-from fault_injection.models.pending import Lost, Pending
-from fault_injection.models.tearing import LOST, PERSISTED
-from fault_injection.operations import Sync, SyncFailed
-from fault_injection.passage import Moment, Passage
-from fault_injection.power_loss import Power, State, read, state_of
-from fault_injection.power_variants import Passages, Variant
+from fault_injection.level import Case
+from fault_injection.memory.calls import Call
+from fault_injection.memory.operations import Sync, SyncFailed
+from fault_injection.power import passage
+from fault_injection.power.choices import CAP, every, few, is_permitted
+from fault_injection.power.loss import Power, State, read, state_of
+from fault_injection.power.passage import Moment, Passage
+from fault_injection.power.pending import Lost, Pending
+from fault_injection.power.tearing import LOST, PERSISTED
+from fault_injection.power.variants import Passages, Variant
 from fault_injection.state_id import BadStateIdError, StateId
 from fault_injection.workload import Violation, Workload
 

@@ -6,11 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from fault_injection.disk import Node, Tree
-from fault_injection.models.pending import Lost, NameChange, Pending, name_changes
-from fault_injection.models.rules import Model
-from fault_injection.models.tearing import LOST, PERSISTED, Tearing, changed, fates
-from fault_injection.operations import (
+from fault_injection.memory.disk import Node, Tree
+from fault_injection.memory.operations import (
     ROOT,
     Entry,
     Make,
@@ -23,6 +20,9 @@ from fault_injection.operations import (
     Truncate,
     Write,
 )
+from fault_injection.power.pending import Lost, NameChange, Pending, name_changes
+from fault_injection.power.rules import Model
+from fault_injection.power.tearing import LOST, PERSISTED, Tearing, changed, fates
 
 _Names = Mapping[int, Mapping[str, int]]
 

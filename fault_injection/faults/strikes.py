@@ -12,10 +12,20 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from fault_injection import discipline
-from fault_injection.calls import WRITES, Call, Die, Fail, FailAfter, Hook, Injection, Killed, Short
-from fault_injection.disk import Tree
+from fault_injection.faults import discipline
 from fault_injection.machine import MemoryMachine
+from fault_injection.memory.calls import (
+    WRITES,
+    Call,
+    Die,
+    Fail,
+    FailAfter,
+    Hook,
+    Injection,
+    Killed,
+    Short,
+)
+from fault_injection.memory.disk import Tree
 from fault_injection.recording import Recording, Work
 from fault_injection.workload import BadWorkloadError, Violation
 from fault_injection.world import Told, World

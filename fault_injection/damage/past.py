@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from fault_injection import belief
-from fault_injection.belief import Belief, Subject
-from fault_injection.disk import Disk, Tree
-from fault_injection.files import kind_of
-from fault_injection.operations import Sync, SyncFailed
+from fault_injection.damage import belief
+from fault_injection.damage.belief import Belief, Subject
+from fault_injection.damage.files import kind_of
+from fault_injection.memory.disk import Disk, Tree
+from fault_injection.memory.operations import Sync, SyncFailed
 from fault_injection.recording import Recording
 from lastgood.errors import LastgoodError
 from lastgood.formats.names import Kind

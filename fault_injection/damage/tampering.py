@@ -15,11 +15,11 @@ from functools import cached_property
 from itertools import combinations
 from typing import Final, Literal
 
-from fault_injection import byte_changes
-from fault_injection.byte_changes import ByteKind, Sample
-from fault_injection.disk import Node, Tree
-from fault_injection.files import gathered, kind_of, leaf
-from fault_injection.history import History, Instant
+from fault_injection.damage import byte_changes
+from fault_injection.damage.byte_changes import ByteKind, Sample
+from fault_injection.damage.files import gathered, kind_of, leaf
+from fault_injection.damage.history import History, Instant
+from fault_injection.memory.disk import Node, Tree
 from lastgood.formats import names
 from lastgood.formats.names import Kind
 

@@ -1,0 +1,1 @@
+"""Calls that fail: how one is struck, and what a job may do after it."""

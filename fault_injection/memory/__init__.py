@@ -1,0 +1,1 @@
+"""A disk in memory, processes above it, and what every call of theirs changes."""
