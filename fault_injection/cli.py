@@ -163,6 +163,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         one = verbs.add_parser(verb, help=text, allow_abbrev=False)
         one.add_argument("id", metavar="STATE-ID")
+        one.add_argument("--mutant", metavar="NAME", help="with this planted bug in the code")
         _add_from(one)
     bugs = verbs.add_parser("mutants", help="see that planted bugs are found", allow_abbrev=False)
     bugs.add_argument("--mutant", action="append", metavar="TEXT", help="those whose name has it")
@@ -303,18 +304,37 @@ def _case(text: str, registry: Registry) -> tuple[Level, Case]:
 
 
 def _replay(given: argparse.Namespace, registry: Registry) -> int:
-    level, case = _case(given.id, registry)
-    verdict = explain.judged(level, case)
+    with _planted(given.mutant):
+        level, case = _case(given.id, registry)
+        verdict = explain.judged(level, case)
     print(case.id, *explain.verdict_lines(verdict), sep="\n")
     return EXIT_VIOLATIONS if isinstance(verdict, Violation) else 0
 
 
 def _explain(given: argparse.Namespace, registry: Registry) -> int:
-    level, case = _case(given.id, registry)
-    verdict = explain.judged(level, case)
-    again = _again_words("replay", given.workloads_from, [str(case.id)])
+    with _planted(given.mutant):
+        level, case = _case(given.id, registry)
+        verdict = explain.judged(level, case)
+    words = [str(case.id), *(["--mutant", given.mutant] if given.mutant else [])]
+    again = _again_words("replay", given.workloads_from, words)
     print(explain.explain(case, verdict, again=again), end="")
     return EXIT_VIOLATIONS if isinstance(verdict, Violation) else 0
+
+
+@contextlib.contextmanager
+def _planted(name: str | None) -> Iterator[None]:
+    """The planted bug of that name in lastgood's code, for the length of the block."""
+    if name is None:
+        yield
+        return
+    from fault_injection.planted_bugs.catalogue import MUTANTS
+    from fault_injection.planted_bugs.mutant import Plant
+
+    mutant = next((mutant for mutant in MUTANTS if mutant.name == name), None)
+    if mutant is None:
+        raise UsageError(f"no planted bug is called {name[:80]!r}; `list` names them")
+    with mutant.planted(Plant()):
+        yield
 
 
 # --- planted bugs ----------------------------------------------------------------------------

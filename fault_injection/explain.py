@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from fault_injection.level import Case, Level
@@ -42,7 +42,7 @@ def explain(case: Case, verdict: Recovered | Violation, *, again: str) -> str:
     parts = [
         [str(case.id), printable(case.title)],
         ["What was done", *_done(case)],
-        ["What is on the disk", *_listing(case.tree)],
+        ["What is on the disk", *_listing(case.tree, case.workload.unread)],
         ["What the world knows", *_known(case.told)],
         ["What must be, and what is", *_duty(case), *verdict_lines(verdict)],
         [f"again: {again}"],
@@ -114,8 +114,11 @@ def _news(before: Told, after: Told) -> Iterator[str]:
 # --- what is left ---------------------------------------------------------------------------
 
 
-def _listing(tree: Tree) -> Iterator[str]:
-    """Every path: mode, links, size, and 8 hex characters of the content's digest."""
+def _listing(tree: Tree, unread: Collection[str]) -> Iterator[str]:
+    """Every path: mode, links, size, and 8 hex characters of the content's digest.
+
+    Bytes that nobody believes have none: they may differ from run to run.
+    """
     links: dict[int, int] = {}
     for _, inode in tree.paths():
         links[inode] = links.get(inode, 0) + 1
@@ -126,7 +129,8 @@ def _listing(tree: Tree) -> Iterator[str]:
         if node.data is None:
             yield f"  {node.mode:04o}      -          -  -         {name}/"
         else:
-            digest = hashlib.sha256(node.data).hexdigest()[:8]
+            is_unread = path.rpartition("/")[2] in unread
+            digest = "-       " if is_unread else hashlib.sha256(node.data).hexdigest()[:8]
             size = f"{len(node.data):>9,}"
             yield f"  {node.mode:04o}  {links[inode]:>5}  {size}  {digest}  {name}"
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fault_injection.cli import main
 from fault_injection.explain import explain, judged
 from fault_injection.level import Plan
 from fault_injection.levels.registry import built
@@ -14,6 +17,7 @@ from fault_injection.workload import Workload
 from tests.injection.bad_notes import DEAF, FORGETFUL
 from tests.injection.toys import Toy, ToyLevel, case
 from tests.support.check import check, check_equal
+from tests.support.require import REPOSITORY
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -67,3 +71,41 @@ def test_explanation_of_a_planted_bug_is_the_kept_one(
         state = found.case(workload, tally.violations[0].id)
         text = explain(state, judged(found, state), again="again")
         check_equal(text, (GOLDEN / golden).read_text("utf-8"), "explanation")
+
+
+@pytest.mark.parametrize(
+    ("state", "mutant", "golden"),
+    [
+        (
+            "v1.L3.saves.weak.100.791f42bc2d11",
+            "no directory fsync after the checkpoint",
+            "no-directory-fsync.txt",
+        ),
+        ("v1.L1.saves.EIO-once.26.fsync", "fsync error swallowed", "fsync-error-swallowed.txt"),
+    ],
+    ids=["no directory fsync", "fsync error swallowed"],
+)
+@pytest.mark.normal_only
+def test_explanation_of_a_bug_planted_in_lastgood_is_the_kept_one(
+    state: str, mutant: str, golden: str
+) -> None:
+    """What the matrix found is explained with the bug in the code, call by call, alike everywhere.
+
+    Method: the command, in a process of its own, against the kept text. Whoever changes the calls
+    of a save finds the state's new name by ``mutants --json FILE``, looks at the new text, and
+    keeps that.
+    """
+    words = [sys.executable, "-m", "fault_injection", "explain", state, "--mutant", mutant]
+    ran = subprocess.run(
+        words, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=120
+    )
+    check_equal((ran.returncode, ran.stderr), (2, ""), "exit and errors")
+    check_equal(ran.stdout, (GOLDEN / golden).read_text("utf-8"), "explanation")
+
+
+def test_a_bug_that_is_not_known_by_name_is_not_planted(capsys: pytest.CaptureFixture[str]) -> None:
+    """A part of a name plants nothing. Method: the command, with half a name."""
+    code = main(["replay", "v1.L1.saves.EIO-once.26.fsync", "--mutant", "fsync"])
+    told = capsys.readouterr().err
+    check_equal(code, 1, "exit")
+    check("no planted bug is called 'fsync'" in told, told)
