@@ -43,7 +43,8 @@ class _Effort:
         extent: Which disks of a crash point are tried.
         passages: The most of them; None: all.
         stride: Of the disks one in so many, once what was pending at first is settled.
-        enough: States of one tally, after which no further passage is begun.
+        enough: States of one tally, after which no further passage is begun; twice as many end
+            the one that is under way.
         settles: Whether a passage ends there.
     """
 
@@ -66,9 +67,9 @@ _EFFORTS: Final[dict[Budget, dict[Kind, _Effort]]] = {
     },
     "exhaustive": {
         "plain": _Effort(tearing="sector", extent="all"),
-        "nested": _Effort(extent="all", enough=3000),
-        "killed": _Effort(tearing="sector", extent="all", enough=4000),
-        "failed": _Effort(tearing="sector", extent="all", enough=4000),
+        "nested": _Effort(extent="all", enough=2000),
+        "killed": _Effort(tearing="sector", extent="all", enough=2500),
+        "failed": _Effort(tearing="sector", extent="all", enough=2500),
     },
 }
 _MODELS: Final[dict[Budget, tuple[Model, ...]]] = {"ci": (WEAK, ALICE), "exhaustive": MODELS}
@@ -195,6 +196,9 @@ class _Run:
                 found.append(_Found(variant, made, power, state, verdict))
                 if self._plan.stop_at_first:
                     break
+            if tally.distinct >= 2 * effort.enough:
+                tally.exhaustive = False
+                break
         return found
 
     # --- which passages ----------------------------------------------------------------------
