@@ -96,7 +96,8 @@ class Overlap:
 
 def _everything(found: Found) -> bool:
     """No checkpoint and no event is left; a claim that names none may be."""
-    kinds = set(map(kind_of, found.held()))
+    here = (path for path in found.tampering.files() if path.startswith(f"{found.folder}/"))
+    kinds = set(map(kind_of, here))  # a directory under a record's name is no record that is gone
     return found.belief.is_nothing and not kinds & {Kind.CHECKPOINT, Kind.SEGMENT}
 
 
@@ -109,6 +110,24 @@ def _claim(found: Found) -> bool:
         and found.belief.epoch == found.newest.epoch - 1
         and found.belief.sequence == found.newest.sequence
     )
+
+
+def _is_the_truth(found: Found, path: str) -> bool:
+    """Whether what a change has left of a file is nothing, what it once was, or a torn segment.
+
+    What stands under a name that nobody believes is no part of it.
+    """
+    node, base = found.tampering.edits[path], found.tampering.base.files
+    if node is None:
+        return True
+    if kind_of(path) in (None, Kind.LOCK, Kind.TEMPORARY):
+        return path not in base or base[path].is_directory == node.is_directory
+    if node in {known for known, _ in found.history.versions(path)}:
+        return True
+    data = node.data
+    if data is None or path not in base or kind_of(path) is not Kind.SEGMENT:
+        return False
+    return segments.is_intact(path, data, base) or segments.is_torn(path, data, base)
 
 
 def _log_end(found: Found) -> bool:
@@ -220,5 +239,11 @@ OVERLAPS: Final = (
 
 
 def claiming(found: Found) -> list[Overlap]:
-    """The overlaps that a tree with an older belief falls into; there must be exactly one."""
+    """The overlaps that a tree with an older belief falls into; there must be exactly one.
+
+    None claims a tree with a file that neither a crash nor an old copy leaves as it is: whoever
+    passes that over for something older has fallen back, silently.
+    """
+    if not all(_is_the_truth(found, path) for path in found.tampering.edits):
+        return []
     return [overlap for overlap in OVERLAPS if overlap.holds(found)]

@@ -5,20 +5,25 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import Any, Final
 from unittest import mock
 
 import pytest
 
 from fault_injection.damage import one_rule, overlaps
+from fault_injection.damage.belief import Belief
+from fault_injection.damage.files import kind_of
 from fault_injection.damage.history import history_of
 from fault_injection.damage.one_rule import Comparison, compare
-from fault_injection.damage.overlaps import OVERLAPS, Overlap
-from fault_injection.damage.tampering import Tamperer
+from fault_injection.damage.overlaps import OVERLAPS, Found, Overlap
+from fault_injection.damage.tampering import Tamperer, Tampering, TamperKind
 from fault_injection.levels.damage import judge
+from fault_injection.memory.disk import Node
 from fault_injection.workload import Workload
 from fault_injection.workloads import WORKLOADS, find
 from lastgood.errors import DamagedError
+from lastgood.formats.names import Kind
 from lastgood.rules import selection
 from tests.support.check import check, check_equal
 from tests.support.require import REPOSITORY
@@ -159,3 +164,48 @@ def test_the_crashes_hold_what_a_kill_leaves_at_every_call() -> None:
     for moment in history.past.moments:
         digest = moment.tree.digest(unread=job.unread)
         check(digest in left, f"what a kill leaves after call {moment.calls}")
+
+
+def fallen_back(found: Found) -> list[str]:
+    """The overlaps that claim a tree of which the newest checkpoint is passed over."""
+    older = replace(found.newest, sequence=found.newest.sequence - 1, base="older")
+    return [overlap.name for overlap in overlaps.claiming(replace(found, belief=older))]
+
+
+@pytest.mark.parametrize("kind", ["flip", "foreign-key", "kind"])
+def test_no_overlap_excuses_a_silent_fall_back(kind: TamperKind) -> None:
+    """O12: where a record is wrong, an older belief is a violation, also beside a whole log.
+
+    Method: what a store that falls back would believe, of each changed manifest and checkpoint;
+    the same belief where they are gone is `older-records`.
+    """
+    history = history_of(workload("appends"))
+    subject = history.subjects[0]
+    tried = 0
+    for tampering in Tamperer(history).tamperings(kind):
+        found = Found(tampering, history, subject, tampering.base.honest[subject].belief)
+        if kind == "flip" and tried > 200:
+            break
+        if any(kind_of(path) in (Kind.CHECKPOINT, Kind.MANIFEST) for path in tampering.edits):
+            tried += 1
+            check_equal(fallen_back(found), [], tampering.what)
+    check(tried > 3, f"{tried} changes")
+
+
+def test_a_directory_in_a_records_place_is_not_nothing() -> None:
+    """O12: a session of which only a directory with a checkpoint's name is left is not new.
+
+    Method: every record but one is gone, and that one is a directory.
+    """
+    history = history_of(workload("first"))
+    subject = history.subjects[0]
+    base = history.instants[-1]
+    here = [path for path in base.files if path.startswith(f"{subject.store}/{subject.directory}/")]
+    edits: dict[str, Node | None] = dict.fromkeys(here)
+    kept = next(path for path in here if kind_of(path) is Kind.CHECKPOINT)
+    for node, claimed in ((None, ["everything-deleted"]), (Node(0o700), [])):
+        edits[kept] = node
+        change = Tampering(kind="kind", point=0, base=base, edits=edits, what="all gone")
+        found = Found(change, history, subject, Belief())
+        names = [overlap.name for overlap in overlaps.claiming(found)]
+        check_equal(names, claimed, f"{node}")
