@@ -225,6 +225,7 @@ def _run(given: argparse.Namespace, registry: Registry) -> int:
         asked=asked,
         command=_again(given),
         require_all=os.environ.get("LASTGOOD_REQUIRE_ALL") == "1",
+        workloads_from=given.workloads_from or "",
     )
     if given.json:
         _write(given.json, json.dumps(report.as_document(found), indent=1) + "\n")

@@ -62,12 +62,17 @@ def crash_test(request: pytest.FixtureRequest) -> CrashTest:
     levels, plan = _asked(request.node.get_closest_marker(MARKER))
 
     def test(workload: Workload) -> list[Tally]:
-        tallies = [tally for level in levels for tally in _tried(level, workload, plan)]
-        if not sum(tally.distinct for tally in tallies):
+        tallies: list[Tally] = []
+        not_run: list[str] = []
+        for level in levels:
+            _try(level, workload, plan, tallies, not_run)
+        if not not_run and not sum(tally.distinct for tally in tallies):
             pytest.fail(f"{workload.name} came through no state at all", pytrace=False)
         found = [(tally, one) for tally in tallies for one in tally.violations]
         if found:
             pytest.fail(_told(found, workload, levels, request.node.nodeid), pytrace=False)
+        if not_run:
+            pytest.skip("; ".join(not_run))
         return tallies
 
     return test
@@ -91,16 +96,20 @@ def _asked(marker: pytest.Mark | None) -> tuple[list[Level], Plan]:
     return [level for level in levels if level is not None], plan
 
 
-def _tried(level: Level, workload: Workload, plan: Plan) -> list[Tally]:
+def _try(
+    level: Level, workload: Workload, plan: Plan, tallies: list[Tally], not_run: list[str]
+) -> None:
+    """Add a level's tallies, those before it cannot go on, too; or why it cannot be run."""
     from fault_injection.level import NotRunError
     from fault_injection.workload import BadWorkloadError
 
     try:
-        return list(level.run(workload, plan))
+        for tally in level.run(workload, plan):
+            tallies.append(tally)
     except NotRunError as error:
         if os.environ.get("LASTGOOD_REQUIRE_ALL") == "1":
             pytest.fail(f"LASTGOOD_REQUIRE_ALL=1, but {level.name}: {error}", pytrace=False)
-        pytest.skip(f"{level.name}: {error}")
+        not_run.append(f"{level.name}: {error}")
     except BadWorkloadError as error:
         pytest.fail(f"the workload cannot be tested: {error}", pytrace=False)
 

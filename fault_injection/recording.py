@@ -99,11 +99,16 @@ def check_testable(workload: Workload) -> Recording:
     first, second = record(workload), record(workload)
     if first.error is not None:
         raise BadWorkloadError(f"{workload.name} fails without a fault: {first.error}")
+    if not first.calls:
+        raise BadWorkloadError(
+            f"{workload.name} makes no call of a process of its machine: give your store what "
+            "machine.process() returns in place of os"
+        )
     for one, other in zip(first.calls, second.calls, strict=False):
         if (one.name, one.what, one.operations) != (other.name, other.what, other.operations):
             raise BadWorkloadError(
                 f"{workload.name} is not deterministic: call {one.number} was "
-                f"{one.name} {one.what}, then {other.name} {other.what}"
+                f"{one.name} {one.what}, then {_differing(one, other)}"
             )
     if len(first.calls) != len(second.calls):
         raise BadWorkloadError(
@@ -114,3 +119,9 @@ def check_testable(workload: Workload) -> Recording:
     if len(first.world.told.names("acknowledged")) == before:
         raise BadWorkloadError(f"{workload.name} acknowledges nothing, so there is nothing to keep")
     return first
+
+
+def _differing(one: Call, other: Call) -> str:
+    if (one.name, one.what) == (other.name, other.what):
+        return "the same call with other bytes"
+    return f"{other.name} {other.what}"

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -121,6 +122,7 @@ class Report:
         command: What repeats it.
         machine: ``machine_facts``.
         require_all: A level that could not be run is a failure, not only incomplete.
+        workloads_from: Where the workloads come from, if they are none of lastgood's.
     """
 
     results: tuple[Result, ...]
@@ -129,6 +131,12 @@ class Report:
     command: str
     machine: dict[str, str] = field(default_factory=machine_facts)
     require_all: bool = False
+    workloads_from: str = ""
+
+    def one_state(self, verb: str, found: Counterexample) -> str:
+        """The command that shows a state (``explain``), or judges it again (``replay``)."""
+        own = ["--from", self.workloads_from] if self.workloads_from else []
+        return shlex.join([*PROGRAM.split(), verb, *own, str(found.id)])
 
     @property
     def tallies(self) -> list[Tally]:
@@ -193,11 +201,6 @@ def summed(tallies: Iterable[Tally], *, by: tuple[str, ...]) -> list[Sums]:
     return list(found.values())
 
 
-def replay_command(found: Counterexample) -> str:
-    """What builds and judges a state again."""
-    return f"{PROGRAM} replay {found.id}"
-
-
 def _absence(
     level: str, *, ending: str, workload: str = "", reason: str = "", remedy: str = ""
 ) -> dict[str, str]:
@@ -222,13 +225,13 @@ def as_document(report: Report) -> dict[str, Any]:
         "budget": report.plan.budget,
         "seed": report.plan.seed,
         "machine": report.machine,
-        "rows": [_row(tally) for tally in report.tallies],
+        "rows": [_row(report, tally) for tally in report.tallies],
         "totals": {level: _totals(sums) for level, sums in report.totals().items()},
         "not_run": list(report.not_run()),
     }
 
 
-def _row(tally: Tally) -> dict[str, Any]:
+def _row(report: Report, tally: Tally) -> dict[str, Any]:
     return {
         "level": tally.level,
         "workload": tally.workload,
@@ -246,7 +249,7 @@ def _row(tally: Tally) -> dict[str, Any]:
                 "oracle": found.oracle,
                 "expected": found.expected,
                 "got": found.got,
-                "replay": replay_command(found),
+                "replay": report.one_state("replay", found),
             }
             for found in tally.violations
         ],
@@ -283,7 +286,7 @@ def as_junit(report: Report) -> str:
         for tally in result.tallies:
             case = _case(suite, result, tally.variant, tally.seconds)
             for found in tally.violations:
-                _say(case, "failure", f"{found.oracle}: {found.id}", _violation_text(found))
+                _say(case, "failure", f"{found.oracle}: {found.id}", _violation_text(report, found))
         if result.ending != "done":
             case = _case(suite, result, "all", result.seconds)
             is_skip = result.ending == "stopped" or (
@@ -322,8 +325,8 @@ def _count(suite: ElementTree.Element) -> None:
         suite.set(name, str(sum(case.find(tag) is not None for case in suite)))
 
 
-def _violation_text(found: Counterexample) -> str:
+def _violation_text(report: Report, found: Counterexample) -> str:
     return (
         f"{found.oracle}: {ORACLES[found.oracle]}\nexpected: {found.expected}\n"
-        f"got: {found.got}\n{replay_command(found)}"
+        f"got: {found.got}\n{report.one_state('replay', found)}"
     )

@@ -6,8 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
-from fault_injection.level import Counterexample
-from fault_injection.report import PROGRAM, Report, Sums, replay_command, summed
+from fault_injection.report import Report, Sums, summed
 from fault_injection.workload import ORACLES
 from lastgood.errors import printable
 
@@ -27,7 +26,7 @@ def as_text(report: Report, *, variants: bool = False) -> str:
     """
     parts = [
         _table(report, variants=variants),
-        _violations(report.violations),
+        _violations(report),
         _rules(report),
         _absences(report),
         _foot(report),
@@ -63,16 +62,16 @@ def _line(level: str, name: str, row: Sums, width: int) -> str:
     return f"{level:<7} {shown:<{width}}{cells}  {row.tried:<11}{row.seconds:>8.1f}"
 
 
-def _violations(found: list[Counterexample]) -> list[str]:
-    lines = []
+def _violations(report: Report) -> list[str]:
+    lines, found = [], report.violations
     for one in found[:_SHOWN_VIOLATIONS]:
         lines += [
             f"VIOLATION {one.id}",
             f"  {one.oracle}: {ORACLES[one.oracle]}",
             f"  expected  {printable(one.expected)}",
             f"  got       {printable(one.got)}",
-            f"  look      {PROGRAM} explain {one.id}",
-            f"  again     {replay_command(one)}",
+            f"  look      {report.one_state('explain', one)}",
+            f"  again     {report.one_state('replay', one)}",
         ]
     if len(found) > _SHOWN_VIOLATIONS:
         lines.append(f"and {len(found) - _SHOWN_VIOLATIONS} more violations, all of them in --json")

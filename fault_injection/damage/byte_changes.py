@@ -76,7 +76,8 @@ def changes(kind: ByteKind, data: bytes, sample: Sample) -> Iterator[tuple[str, 
 def is_all(kind: ByteKind, data: bytes, sample: Sample) -> bool:
     """Whether ``changes`` tries every place."""
     if kind == "reserve":
-        return len(list(_reserved(data))) == len(data) - len(data.rstrip(b"\0"))
+        tried, zeros = len(list(_reserved(data))), len(data) - len(data.rstrip(b"\0"))
+        return tried == zeros and (sample.places is None or zeros <= sample.places)
     return sample.places is None and len(data.rstrip(b"\0")) <= _LARGE_BYTES
 
 

@@ -329,6 +329,7 @@ class Damage:
             is_short = kind in BYTE_KINDS and tally.raw % _WHOLE_EACH[plan.budget]
             self._count(tally, history, tampering, digest, "short" if is_short else "whole")
             if plan.stop_at_first and tally.violations:
+                tally.exhaustive = False
                 break
         tally.points, tally.distinct = len(points), len(seen)
         tally.seconds = time.process_time() - began_s

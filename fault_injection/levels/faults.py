@@ -208,6 +208,7 @@ def _tally(
             )
         )
         if plan.stop_at_first:
+            tally.exhaustive = False
             break
     tally.seconds = time.perf_counter() - began
     return tally

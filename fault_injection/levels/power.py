@@ -147,6 +147,7 @@ class _Run:
                 continue
             found.append(_Found(variant, whole, power, state, verdict))
             if self._plan.stop_at_first:
+                tally.exhaustive = False
                 break
         return found
 
@@ -158,6 +159,7 @@ class _Run:
         tally.exhaustive = len(chosen) == len(places)
         for place in chosen:
             if self._plan.stop_at_first and (found or tally.violations):
+                tally.exhaustive = False
                 break
             if tally.distinct >= enough:
                 tally.exhaustive = False
@@ -195,6 +197,7 @@ class _Run:
             if isinstance(verdict, Violation):
                 found.append(_Found(variant, made, power, state, verdict))
                 if self._plan.stop_at_first:
+                    tally.exhaustive = False
                     break
             if tally.distinct >= 2 * effort.enough:
                 tally.exhaustive = False

@@ -156,7 +156,7 @@ def _found(
 def _told(kill: Kill, tally: Tally, trial: Trial) -> Death | None:
     """What the violations of a tally say of the mutant."""
     for found in tally.violations:
-        if _MISUSE.match(found.got):
+        if _MISUSE.search(found.got):
             trial.broken = f"{found.id}: {found.got}"
             return None
         if found.oracle in kill.oracles:
@@ -209,6 +209,8 @@ class _Watch:
         error = call.excinfo.value
         kinds = [kind.__name__ for kind in type(error).__mro__]
         honest = next((kind for kind in kinds if kind in _HONEST), kinds[0])
+        if any(map(_MISUSE.fullmatch, kinds)):
+            honest = kinds[0]  # also a LastgoodError
         self.failed.append((honest, " ".join(str(error).split())[:200]))
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -224,6 +226,7 @@ def _tested(test: str) -> tuple[Death | None, str]:
 
     watch = _Watch()
     words = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--rootdir={REPOSITORY}"]
+    words += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # the harness is imported already
     code = pytest.main([*words, f"{REPOSITORY}/{test}"], plugins=[watch])
     if watch.failed:
         kind, text = watch.failed[0]

@@ -24,6 +24,7 @@ from fault_injection.memory.operations import (
 )
 from fault_injection.power.cache import Cache
 from fault_injection.recording import Recording, Work, record_on
+from fault_injection.workload import Violation
 from fault_injection.world import Mark, Told
 
 
@@ -124,6 +125,9 @@ def followed(first: Recording, work: Work, *, cut: int, halved: bool = False) ->
         work: What the next process does.
         cut: How many calls of it returned.
         halved: The call after those was a write, and did half of its work.
+
+    Raises:
+        Violation: Nothing struck the second, and it did not come to its end.
     """
     calls = first.calls[:cut]
     if halved:
@@ -135,7 +139,7 @@ def followed(first: Recording, work: Work, *, cut: int, halved: bool = False) ->
             disk.apply(operation)
             last = max(last, operation.inode if isinstance(operation, Make) else 0)
     seen = disk.tree()
-    second = record_on(seen, first.told_after(cut), work, seed="after")
+    second = undisturbed(record_on(seen, first.told_after(cut), work, seed="after"))
     shift = last - max(seen.nodes)
     processes = max((call.process for call in calls), default=0)
     behind = [
@@ -149,6 +153,22 @@ def followed(first: Recording, work: Work, *, cut: int, halved: bool = False) ->
     ]
     parts = ((0, first), (len(calls), second))
     return Passage(first.base, [*calls, *behind], parts, first=len(calls))
+
+
+def undisturbed(recording: Recording) -> Recording:
+    """The recording of a recovery that nothing struck, if it went on to its end.
+
+    Raises:
+        Violation: It did not (O9).
+    """
+    error = recording.error
+    if error is not None:
+        raise Violation(
+            "O9",
+            expected="a recovery that nothing strikes, and what is done after it",
+            got=f"{type(error).__name__}: {error}",
+        )
+    return recording
 
 
 def _halved(call: Call) -> Call:

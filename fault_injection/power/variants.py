@@ -106,10 +106,11 @@ class Passages:
         """A recovery of ``tree``, and what is done after it.
 
         Raises:
-            Violation: The workload itself found one on its way.
+            Violation: Who recovered and went on did not come to an end, or found one.
         """
         try:
-            return passage.of(record_on(tree, told, self.workload.go_on, seed="after"))
+            made = record_on(tree, told, self.workload.go_on, seed="after")
+            return passage.of(passage.undisturbed(made))
         except Exception as error:
             raise _violation(error) from error
 
@@ -118,7 +119,7 @@ class Passages:
 
         Raises:
             BadStateIdError: There is no such call.
-            Violation: The workload itself found one on its way.
+            Violation: Who recovered and went on did not come to an end, or found one.
         """
         cut = _number(at.removesuffix(_HALF), len(self.recording.calls))
         halved = at.endswith(_HALF)
@@ -134,7 +135,7 @@ class Passages:
 
         Raises:
             BadStateIdError: There is no such call.
-            Violation: The workload itself found one on its way.
+            Violation: Who recovered and went on did not come to an end, or found one.
         """
         number = _number(at, len(self.recording.calls) - 1)
 
