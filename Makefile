@@ -39,7 +39,7 @@ crash: tools ## stop the process, the power and the disk at every step, then see
 	$(RUN) -m fault_injection run --budget ci --workers $(WORKERS) --json build/crash.json
 	$(RUN) -m fault_injection mutants --workers $(WORKERS) --json build/mutants.json
 
-crash-exhaustive: tools ## the same, and nothing is left to a sample; in under half an hour
+crash-exhaustive: tools ## the same with every budget raised; the table says what is still a sample
 	@mkdir -p build
 	$(RUN) -m fault_injection run --budget exhaustive --workers $(WORKERS) --json build/crash-exhaustive.json
 
