@@ -210,6 +210,9 @@ def _run(given: argparse.Namespace, registry: Registry) -> int:
     asked = tuple(dict.fromkeys(given.level or LEVELS))
     workloads = _workloads(given.workload, registry)
     _check_writable(given.json, given.junit)
+    for path in (given.json, given.junit):
+        if path is not None and path.is_file() and not path.is_symlink():
+            path.unlink()  # whoever reads it behind an interrupt finds no older run
     levels = [level for level in registry.levels if level.name in asked]
     for name in asked:
         if registry.level(name) is None:

@@ -18,12 +18,13 @@ from fault_injection.levels.registry import built
 from fault_injection.machine import Machine
 from fault_injection.planted_bugs import trial
 from fault_injection.recording import check_testable
-from fault_injection.workload import BadWorkloadError
+from fault_injection.workload import ORACLES, BadWorkloadError
 from fault_injection.world import World
 from lastgood.errors import DamagedError, LastgoodError, UsageError
 from tests.injection.bad_notes import DEAF, FORGETFUL
 from tests.injection.test_plugin import PLUGIN, STAND_IN, pytest_of
 from tests.support.check import check, check_equal
+from tests.support.require import REPOSITORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.normal_only]
 
@@ -162,6 +163,25 @@ def test_the_printed_commands_name_where_a_workload_comes_from(
     check_equal(code, 2, text)
     for verb in ("explain", "replay"):
         check(f"{verb} --from tests.injection.bad_notes:FORGETFUL v1.L3.notes" in text, text)
+
+
+def test_an_interrupted_run_leaves_no_report_of_an_older_one(tmp_path: Path) -> None:
+    """Who reads a report reads that of the last run. Method: an old file, an interrupt, a link."""
+    old, link, kept = tmp_path / "run.json", tmp_path / "link.xml", tmp_path / "kept"
+    for path in (old, kept):
+        path.write_text('{"outcome": "recovered"}', encoding="utf-8")
+    link.symlink_to(kept)
+    with mock.patch("fault_injection.cli.run", side_effect=KeyboardInterrupt):
+        code = main(["run", "--level", "L1", "--json", str(old), "--junit", str(link)])
+    check_equal((code, old.exists(), kept.exists()), (130, False, True), "exit and files")
+
+
+def test_every_judgement_is_explained_to_people() -> None:
+    """fault_injection/README.md says what each oracle means. Method: its table against the code."""
+    text = (REPOSITORY / "fault_injection" / "README.md").read_text("utf-8")
+    section = text.partition("### The judgements")[2].partition("###")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    check_equal([row for row in rows if len(row) == 2], [*map(list, ORACLES.items())], "rows")
 
 
 @pytest.fixture
