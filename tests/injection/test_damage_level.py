@@ -215,6 +215,7 @@ def test_a_job_without_a_session_is_not_run() -> None:
     class Nothing(Checkpoints):
         def run(self, machine: Machine, world: World) -> None:
             world.begin("1")
+            machine.process().stat("/disk")
             world.end("1", "acknowledged")
 
     job = Nothing("nothing", before=(), work=lambda machine, world: None)
