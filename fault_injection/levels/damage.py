@@ -1,8 +1,8 @@
 """L5: every byte and every file of a session is changed, and the session is opened again.
 
 Method. The job runs once. Of the tree that it leaves, and of those of its quiet instants, every
-changed tree of ``tampering`` is made, and read and opened for writing, each by a process of its
-own. What must be true of each:
+changed tree of ``tampering`` is made and read, by a process of its own; another opens it for
+writing, but of changes of bytes only one in a few (``_WHOLE_EACH``). What must be true of each:
 
 * It *stops*, with a typed error of integrity, rollback, schema or key, to whoever opens it; and
   then every byte, name and mode is as it was (G3, G8).
@@ -232,12 +232,6 @@ def _is_nothing(found: Found, path: str, node: Node | None) -> bool:
     return node.data == was.data or (
         kind is Kind.SEGMENT and is_intact(path, node.data, found.tampering.base.files)
     )
-
-
-def _is_misnamed(tampering: Tampering) -> bool:
-    """Whether a record lies under a name that is another's; it is no leftover, but damage."""
-    added = [path for path, node in tampering.edits.items() if node is not None]
-    return tampering.kind == "renamed" and any(kind_of(path) is not None for path in added)
 
 
 def _is_in_root(found: Found, path: str) -> bool:

@@ -24,7 +24,8 @@ class Choices:
 
     Attributes:
         lost: Each, by what is lost; the fewest losses first, none twice.
-        is_exhaustive: Whether the model permits no other.
+        is_exhaustive: Whether it is each that the fates of ``tearing`` permit: of a write of more
+            than four pieces, those are not all subsets of its pieces.
         drawn: Those that only this seed finds again.
     """
 

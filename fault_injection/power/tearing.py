@@ -1,6 +1,7 @@
 """What may become of one pending change: its fates, from ``LOST`` to ``persisted``.
 
-A write arrives in pieces, blocks or sectors of the file, in any order. What of a file's growth
+A write arrives in pieces, blocks or sectors of the file, in any order; of more than four pieces
+beginnings, ends, holes and single ones are tried, not every subset. What of a file's growth
 persists is its size before the write, after it, or at the end of the last piece that arrived;
 bytes that it gained and that did not arrive are zeros, or garbage.
 """

@@ -39,7 +39,6 @@ WALL: Final = 0x40000000
 EVENT_FORK: Final = 1
 EVENT_VFORK: Final = 2
 EVENT_CLONE: Final = 3
-EVENT_EXEC: Final = 4
 EVENT_SECCOMP: Final = 7
 """The filter stops it: it stands before a system call."""
 _AT_EXIT: Final = 2

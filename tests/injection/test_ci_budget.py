@@ -20,7 +20,7 @@ from tests.support.check import check, check_equal
 
 TOP = Path(__file__).resolve().parents[2]
 
-# A bound that a busy machine keeps; on two idle cores the run takes under four minutes.
+# A bound that a busy machine keeps.
 pytestmark = [pytest.mark.slow, pytest.mark.normal_only, pytest.mark.timeout(1800)]
 
 
