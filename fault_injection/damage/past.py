@@ -14,7 +14,6 @@ from fault_injection.damage import belief
 from fault_injection.damage.belief import Belief, Subject
 from fault_injection.damage.files import kind_of
 from fault_injection.memory.disk import Disk, Tree
-from fault_injection.memory.operations import Sync, SyncFailed
 from fault_injection.recording import Recording
 from lastgood.errors import LastgoodError
 from lastgood.formats.names import Kind
@@ -57,7 +56,7 @@ class Past:
         for call in self._recording.calls:
             for operation in call.operations:
                 disk.apply(operation)
-            if not all(isinstance(made, Sync | SyncFailed) for made in call.operations):
+            if call.alters:
                 found.append(Moment(call.number + 1, disk.tree()))
         return found
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from fault_injection.memory.operations import Operation
+from fault_injection.memory.operations import Operation, is_sync
 
 CallName = Literal[
     "open", "close", "read", "pread", "writev", "pwrite", "fsync", "fdatasync", "fstat", "stat",
@@ -54,6 +54,11 @@ class Call:
     def changes(self) -> bool:
         """Whether it is of a kind that changes something."""
         return self.name in CHANGES or self.creates
+
+    @property
+    def alters(self) -> bool:
+        """Whether it did change what is seen; a sync does not."""
+        return not all(map(is_sync, self.operations))
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,3 +104,8 @@ class SyncFailed:
 
 
 Operation = Make | Write | Truncate | Mode | Entry | Removal | Rename | Sync | SyncFailed
+
+
+def is_sync(operation: Operation) -> bool:
+    """Whether it changes nothing that is seen: what was changed before becomes durable, or not."""
+    return isinstance(operation, Sync | SyncFailed)

@@ -7,7 +7,6 @@ from itertools import islice
 
 from fault_injection.level import Case
 from fault_injection.memory.calls import Call
-from fault_injection.memory.operations import Sync, SyncFailed
 from fault_injection.power import passage
 from fault_injection.power.choices import CAP, every, few, is_permitted
 from fault_injection.power.loss import Power, State, read, state_of
@@ -82,7 +81,7 @@ def _of_job(passages: Passages, variant: Variant, state: StateId) -> Case:
         tree=tree,
         told=told,
         calls=calls,
-        fates={call.number: PERSISTED.told for call in calls if _changes(call)},
+        fates={call.number: PERSISTED.told for call in calls if call.alters},
         marks=tuple(mark for mark in passages.plain().marks if mark.calls <= point),
     )
 
@@ -124,7 +123,7 @@ def case_of(
     """A state, and what became of each call before it."""
     point = moment.point
     under_way = made.calls[point : point + 1]
-    calls = made.calls[:point] + [call for call in under_way if _changes(call)]
+    calls = made.calls[:point] + [call for call in under_way if call.alters]
     what = f"after call {point - 1}" if point else "before the first call"
     if len(calls) > point:
         what = f"in call {point}"
@@ -151,13 +150,9 @@ def _is_possible(moment: Moment, lost: Lost) -> bool:
     )
 
 
-def _changes(call: Call) -> bool:
-    return any(not isinstance(one, Sync | SyncFailed) for one in call.operations)
-
-
 def _fates(calls: list[Call], moment: Moment, lost: Lost) -> dict[int, str]:
     known = moment.cache.fates(lost)
-    return {call.number: fate_of(known.get(call.number, [])) for call in calls if _changes(call)}
+    return {call.number: fate_of(known.get(call.number, [])) for call in calls if call.alters}
 
 
 def fate_of(parts: list[tuple[Pending, str]]) -> str:

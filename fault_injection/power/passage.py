@@ -18,9 +18,9 @@ from fault_injection.memory.operations import (
     Operation,
     Removal,
     Rename,
-    Sync,
     SyncFailed,
     Write,
+    is_sync,
 )
 from fault_injection.power.cache import Cache
 from fault_injection.recording import Recording, Work, record_on
@@ -93,14 +93,14 @@ def moments(passage: Passage, cache: Cache) -> Iterator[Moment]:
         operations = _operations(passage.calls[point]) if point < len(passage.calls) else []
         is_new |= told != (told := passage.told_after(point))
         for operation in operations:
-            if not isinstance(operation, Sync | SyncFailed):
+            if not is_sync(operation):
                 cache.feed(operation, call=point)
                 is_new = True
         if is_new and point >= passage.first:
             yield Moment(point, cache, told)
             is_new = False
         for operation in operations:
-            if isinstance(operation, Sync | SyncFailed):
+            if is_sync(operation):
                 cache.feed(operation, call=point)
                 is_new = True
 

@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from fault_injection.memory.calls import WRITES, Call, Fail, Injection
 from fault_injection.memory.disk import Tree
-from fault_injection.memory.operations import Sync, SyncFailed, Write
+from fault_injection.memory.operations import Write
 from fault_injection.power import passage, rules
 from fault_injection.power.loss import Power
 from fault_injection.power.passage import Passage
@@ -158,9 +158,7 @@ class Passages:
             if not moment.cache.unsettled(moment.cache.changes):
                 continue
             point = moment.point
-            is_changing = point < len(whole.calls) and any(
-                not isinstance(one, Sync | SyncFailed) for one in whole.calls[point].operations
-            )
+            is_changing = point < len(whole.calls) and whole.calls[point].alters
             if is_changing and _is_long_write(whole.calls[point : point + 1]):
                 found.append(f"{point}{_HALF}")
             found.append(str(point + 1 if is_changing else point))
