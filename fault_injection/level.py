@@ -7,14 +7,14 @@ builds one state again from its name, for ``replay`` and ``explain``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from fault_injection.memory.calls import Call
 from fault_injection.memory.disk import Tree
 from fault_injection.state_id import LevelName, StateId
-from fault_injection.workload import Oracle, Recovered, Workload
+from fault_injection.workload import Oracle, Recovered, Violation, Workload
 from fault_injection.world import Mark, Told
 
 Budget = Literal["ci", "exhaustive"]
@@ -68,6 +68,7 @@ class Tally:
         exhaustive: Whether every state was tried, or a sample.
         seconds: Of this process.
         rules: Which rule rescued how many (O11).
+        examples: Of each rule the first state that it rescued.
     """
 
     level: LevelName
@@ -81,6 +82,27 @@ class Tally:
     exhaustive: bool = True
     seconds: float = 0.0
     rules: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, StateId] = field(default_factory=dict)
+
+    def book(self, state: StateId | Callable[[], StateId], verdict: Recovered | Violation) -> None:
+        """Count one distinct state.
+
+        Args:
+            state: Its name, by which ``Level.case`` builds it again; or what makes that, called
+                only where the name is kept.
+            verdict: What became of it.
+        """
+        self.distinct += 1
+        if isinstance(verdict, Violation):
+            name = state() if callable(state) else state
+            self.violations.append(
+                Counterexample(name, verdict.oracle, verdict.expected, verdict.got)
+            )
+            return
+        self.recovered += 1
+        self.rules[verdict.rule] += 1
+        if verdict.rule not in self.examples:
+            self.examples[verdict.rule] = state() if callable(state) else state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

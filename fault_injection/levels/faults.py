@@ -20,7 +20,7 @@ from typing import Final
 
 from fault_injection.faults import strikes
 from fault_injection.faults.strikes import FAULTS, Ended, Fault
-from fault_injection.level import Case, Counterexample, Plan, Tally
+from fault_injection.level import Case, Plan, Tally
 from fault_injection.machine import MemoryMachine
 from fault_injection.memory.calls import Call
 from fault_injection.memory.disk import Tree
@@ -193,21 +193,9 @@ def _tally(
         if key in seen:
             continue
         seen.add(key)
-        tally.distinct += 1
-        if isinstance(finding, Recovered):
-            tally.recovered += 1
-            tally.rules[finding.rule] += 1
-            continue
         choice = "end" if fault is None else bench.clean.calls[point].name
-        tally.violations.append(
-            Counterexample(
-                StateId("L1", bench.workload.name, variant, point, choice),
-                finding.oracle,
-                finding.expected,
-                finding.got,
-            )
-        )
-        if plan.stop_at_first:
+        tally.book(StateId("L1", bench.workload.name, variant, point, choice), finding)
+        if plan.stop_at_first and tally.violations:
             tally.exhaustive = False
             break
     tally.seconds = time.perf_counter() - began

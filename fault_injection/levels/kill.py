@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from fault_injection.level import Case, Counterexample, Plan, Tally
+from fault_injection.level import Case, Plan, Tally
 from fault_injection.memory.calls import Call, CallName
 from fault_injection.memory.disk import Tree
 from fault_injection.state_id import BadStateIdError, LevelName, StateId
@@ -187,16 +187,8 @@ def _tallied(bench: Bench, recorded: Run, verdicts: _Verdicts, fault: Fault, pla
         if state in seen:
             continue
         seen.add(state)
-        tally.distinct += 1
-        if isinstance(verdict, Recovered):
-            tally.recovered += 1
-            tally.rules[verdict.rule] += 1
-            continue
-        found = StateId("L2", bench.workload.name, fault, call.number, call.name)
-        tally.violations.append(
-            Counterexample(found, verdict.oracle, verdict.expected, verdict.got)
-        )
-        if plan.stop_at_first:
+        tally.book(StateId("L2", bench.workload.name, fault, call.number, call.name), verdict)
+        if plan.stop_at_first and tally.violations:
             break
     tally.exhaustive = tally.exhaustive and tally.raw == len(chosen)
     tally.seconds = _processor_s() - begun

@@ -132,7 +132,8 @@ class _Run:
         found = (
             self._plain(variant, tally) if variant.kind == "plain" else self._struck(variant, tally)
         )
-        tally.violations += self._shown(found)
+        of_jobs = [one for one in tally.violations if one.id.choice == JOB]
+        tally.violations = of_jobs + self._shown(found)
         tally.seconds = time.process_time() - begun_s
         return tally
 
@@ -141,7 +142,10 @@ class _Run:
         power = self._power(variant)
         bases, found = self._bases.setdefault(variant.model.name, []), list[_Found]()
         whole = self._passages.plain()
-        for state, verdict in walk(whole, power, self._verdicts, tally=tally, seen=set()):
+        tried = walk(
+            whole, power, self._verdicts, variant=str(variant), tally=tally, seen=set()
+        )  # fmt: skip
+        for state, verdict in tried:
             if isinstance(verdict, Recovered):
                 bases.append(_Base(f"{state.point}+{state.choice}", verdict.rule, state))
                 continue
@@ -168,8 +172,7 @@ class _Run:
             try:
                 made = self._passage(at, places[place])
             except Violation as violation:
-                tally.distinct += 1
-                tally.violations.append(self._of_job(at, violation))
+                tally.book(self._of_job(at), violation)
                 continue
             found += self._walked(at, made, power, tally, seen)
         return found
@@ -188,6 +191,7 @@ class _Run:
             made,
             power,
             self._verdicts,
+            variant=str(variant),
             tally=tally,
             seen=seen,
             settles=effort.settles,
@@ -242,10 +246,10 @@ class _Run:
 
     # --- what is shown -----------------------------------------------------------------------
 
-    def _of_job(self, variant: Variant, violation: Violation) -> Counterexample:
+    def _of_job(self, variant: Variant) -> StateId:
         """The job itself found what was wrong, before power was lost."""
         point = int(variant.at.partition("+")[0])
-        return _counterexample(self._workload, variant, point, JOB, violation)
+        return StateId("L3", self._workload.name, str(variant), point, JOB)
 
     def _shown(self, found: list[_Found]) -> list[Counterexample]:
         """Every violation; the first of each judgement as small as it can be made."""
@@ -261,8 +265,11 @@ class _Run:
         known = {one.identity for one in shown}
         shown += [one for one in found if one.identity not in known]
         return [
-            _counterexample(
-                self._workload, one.variant, one.state.point, one.state.choice, one.violation
+            Counterexample(
+                one.state.id(self._workload.name, str(one.variant)),
+                one.violation.oracle,
+                one.violation.expected,
+                one.violation.got,
             )
             for one in shown
         ]
@@ -278,13 +285,6 @@ class _Run:
         points = passage.moments(found.passage, power.cache(found.passage, self._workload))
         state, violation = minimise(found.state, found.violation, moments=points, judged=judged)
         return replace(found, state=state, violation=violation)
-
-
-def _counterexample(
-    workload: Workload, variant: Variant, point: int, choice: str, violation: Violation
-) -> Counterexample:
-    name = StateId("L3", workload.name, str(variant), point, choice)
-    return Counterexample(name, violation.oracle, violation.expected, violation.got)
 
 
 class Powerless:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Literal
 
 from fault_injection.level import Tally
@@ -19,6 +20,7 @@ from fault_injection.power.passage import Moment, Passage, moments
 from fault_injection.power.pending import Lost
 from fault_injection.power.rules import Model
 from fault_injection.power.tearing import PIECE_BYTES, Tearing
+from fault_injection.state_id import StateId
 from fault_injection.workload import Recovered, Violation, Workload
 from fault_injection.world import Told
 
@@ -69,6 +71,10 @@ class State:
     tree: Tree
     digest: str
     choice: str
+
+    def id(self, workload: str, variant: str) -> StateId:
+        """Its name, by which ``case`` builds it again."""
+        return StateId("L3", workload, variant, self.point, self.choice)
 
 
 class Verdicts:
@@ -151,6 +157,7 @@ def walk(
     power: Power,
     verdicts: Verdicts,
     *,
+    variant: str,
     tally: Tally,
     seen: set[tuple[str, Told]],
     settles: bool = False,
@@ -162,7 +169,8 @@ def walk(
         passage: The calls.
         power: How power is lost.
         verdicts: The judge.
-        tally: Is added to.
+        variant: Name of the way in which the passage came about.
+        tally: Each state is booked in it.
         seen: States that are not judged again; is added to.
         settles: Stop once nothing that was pending at the passage's first point may still be lost.
         stride: Of the disks one in so many is tried, from there on.
@@ -190,9 +198,6 @@ def walk(
             if (state.digest, state.told) in seen:
                 continue
             seen.add((state.digest, state.told))
-            tally.distinct += 1
             verdict = verdicts.of(state, power.depth)
-            if isinstance(verdict, Recovered):
-                tally.recovered += 1
-                tally.rules[verdict.rule] += 1
+            tally.book(partial(state.id, tally.workload, variant), verdict)
             yield state, verdict

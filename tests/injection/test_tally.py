@@ -1,0 +1,78 @@
+"""A tally books each state once, and names a state for every rule that rescued one."""
+
+from __future__ import annotations
+
+import pytest
+
+from fault_injection.level import Level, Plan, Tally
+from fault_injection.levels import faults, kill, power
+from fault_injection.state_id import StateId
+from fault_injection.workload import Recovered, Violation
+from tests.injection.jobs import FIRST
+from tests.injection.small_jobs import Small
+from tests.support.check import check, check_equal
+
+STATES = [StateId("L1", "toy", "EIO-once", point, "link") for point in range(4)]
+
+
+def test_a_state_is_booked_as_recovered_or_as_a_violation() -> None:
+    """Distinct states are those that were recovered and those that were not.
+
+    Method: book three good ones of two rules and a bad one, one by a name that is made late.
+    """
+    tally = Tally(level="L1", workload="toy", variant="EIO-once")
+    tally.book(STATES[0], Recovered("newest", "1"))
+    tally.book(lambda: STATES[1], Recovered("rolled forward", "2"))
+    tally.book(STATES[2], Recovered("newest", "3"))
+    tally.book(STATES[3], Violation("O1", expected="2", got="1"))
+    check_equal((tally.distinct, tally.recovered), (4, 3), "distinct and recovered")
+    check_equal(dict(tally.rules), {"newest": 2, "rolled forward": 1}, "rules")
+    check_equal(tally.examples, {"newest": STATES[0], "rolled forward": STATES[1]}, "examples")
+    (found,) = tally.violations
+    check_equal(
+        (found.id, found.oracle, found.expected, found.got),
+        (STATES[3], "O1", "2", "1"),
+        "violation",
+    )
+
+
+def test_a_name_that_is_not_needed_is_not_made() -> None:
+    """Naming a state may cost something. Method: a second state of a rule, whose name raises."""
+
+    def name() -> StateId:
+        raise AssertionError("it was named")
+
+    tally = Tally(level="L1", workload="toy", variant="EIO-once")
+    tally.book(STATES[0], Recovered("newest", "1"))
+    tally.book(name, Recovered("newest", "2"))
+    check_equal(tally.distinct, 2, "distinct")
+
+
+@pytest.mark.slow
+@pytest.mark.normal_only
+@pytest.mark.parametrize("level", [faults.LEVEL, power.LEVEL], ids=lambda level: level.name)
+def test_a_good_state_can_be_looked_at_by_its_name(level: Level) -> None:
+    """O11: for each rule there is a state, which is built again and is rescued by that rule.
+
+    Method: replay every example of a level in memory; L3 at its hardest, of passages.
+    """
+    rules = set[str]()
+    for tally in level.run(FIRST, Plan()):
+        check_equal(set(tally.examples), set(tally.rules), f"{tally.variant}: rules")
+        for rule, state in tally.examples.items():
+            case = level.case(FIRST, StateId.parse(str(state)))
+            check_equal(level.replay(case).rule, rule, str(state))
+            rules.add(rule)
+    check(len(rules) > 2, f"{rules}")
+
+
+@pytest.mark.needs_ptrace
+@pytest.mark.slow
+@pytest.mark.normal_only
+def test_a_good_state_of_a_real_process_can_be_looked_at_by_its_name() -> None:
+    """The same of L2. Method: a job of a few calls."""
+    job = Small("right")
+    for tally in kill.LEVEL.run(job, Plan(stop_at_first=True)):
+        for rule, state in tally.examples.items():
+            check_equal(kill.LEVEL.replay(kill.LEVEL.case(job, state)).rule, rule, str(state))
+        check_equal(set(tally.examples), {"read"}, tally.variant)
