@@ -2,7 +2,7 @@
 
 Exit codes: 0 everything was recovered; 1 the words cannot be understood; 2 a promise is broken,
 or a planted bug survived; 3 something that was asked for was not run; 4 a workload cannot be
-tested; 130 interrupted, by Ctrl-C or SIGTERM.
+tested. An interrupt, 130, is the business of ``interrupt.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import importlib
 import json
 import os
 import shlex
-import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +38,6 @@ EXIT_USAGE: Final = 1
 EXIT_VIOLATIONS: Final = report.EXIT_CODES["violations"]
 EXIT_INCOMPLETE: Final = report.EXIT_CODES["incomplete"]
 EXIT_BAD_WORKLOAD: Final = report.EXIT_CODES["bad workload"]
-EXIT_INTERRUPTED: Final = 130
 _MOST_WORKERS: Final = 256
 _MOST_SEED: Final = 2**63 - 1
 
@@ -62,10 +60,7 @@ def main(argv: Sequence[str] | None = None, *, build: Build = built) -> int:
     """
     words = sys.argv[1:] if argv is None else list(argv)
     try:
-        with _interruptible():
-            return _commanded(words, build)
-    except KeyboardInterrupt:
-        return _end("interrupted", EXIT_INTERRUPTED)
+        return _commanded(words, build)
     except (UsageError, BadStateIdError) as error:
         return _end(str(error), EXIT_USAGE)
     except NotRunError as error:
@@ -123,24 +118,6 @@ def _registry(given: argparse.Namespace, registry: Registry) -> Registry:
 def _end(message: str, code: int) -> int:
     print(f"fault_injection: {printable(message, limit_chars=1000)}", file=sys.stderr)
     return code
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a run as Ctrl-C does: what it started and made is cleaned up."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # nohup
-            signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # --- words ----------------------------------------------------------------------------------

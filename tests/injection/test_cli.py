@@ -249,6 +249,27 @@ def test_planted_bug_that_is_found_is_exit_code_0(tmp_path: Path) -> None:
     check("1 of 1 killed" in ran.stdout, ran.stdout)
 
 
+@pytest.mark.parametrize("module", ["argparse", "orjson"])
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_interrupt_while_modules_are_imported_is_one_line_and_130(
+    tmp_path: Path, number: str, module: str
+) -> None:
+    """Whoever is quick with Ctrl-C sees no traceback. Method: an import that sends the signal."""
+    text = f"import os, signal\nos.kill(os.getpid(), signal.{number})\n"
+    (tmp_path / f"{module}.py").write_text(text, encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-m", "fault_injection", "list"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    check_equal((ran.returncode, ran.stdout), (130, ""), ran.stderr)
+    check_equal(ran.stderr, "fault_injection: interrupted\n", "what is said")
+
+
 @pytest.mark.slow
 @pytest.mark.normal_only
 @pytest.mark.parametrize("workers", ["1", "2"])

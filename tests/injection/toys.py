@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from fault_injection.cli import main
+from fault_injection.interrupt import interruptible
 from fault_injection.level import Case, Counterexample, NotRunError, Plan, Tally
 from fault_injection.levels.registry import Registry
 from fault_injection.machine import Machine
@@ -160,4 +161,4 @@ def toys() -> Registry:
 
 
 if __name__ == "__main__":
-    sys.exit(main(build=toys))
+    sys.exit(interruptible(lambda: main(build=toys)))
