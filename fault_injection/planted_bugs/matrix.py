@@ -7,13 +7,13 @@ is found there, too, proves nothing. It returns a ``Matrix``::
     matrix.verdicts    one for each mutant of the catalogue, in its order
     matrix.score       killed / (all − equivalent − later)
     matrix.exit_code   0: each was found where it must be; 2: one was not
-    matrix.as_text()   a table: name, L1 L2 L3 L5 T, by which judgement, where, seconds
+    matrix.as_text()   a table: name, L1 L2 L3 L5 T (x: found, !: missed), by which judgement …
     matrix.as_document()  the same as plain JSON data
 
-In the budget ``ci`` a mutant is looked for until one declared level has found it; in
-``exhaustive`` at every level, and every declared one must find it, though each level tries no more
-than in ``ci``. A mutant that was found before and is not any more is a survivor like the rest,
-because what finds it is part of its declaration.
+In the budget ``ci`` a mutant is looked for until one declared level has found it, in
+``exhaustive`` at every level, though each tries no more than in ``ci``. A declared level that was
+asked must find it, whatever another one finds. A mutant that was found before and is not any more
+is a survivor like the rest, because what finds it is part of its declaration.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Verdict:
         mistake: What the patched code does, or why it is not planted.
         outcome: In a word or two.
         deaths: Where it was found, by level.
-        missed: Declared levels that were asked and did not find it.
+        missed: Declared levels that were asked and did not find it; one is enough to survive.
         why: Of what is not fine, for people.
         seconds: Of a processor.
     """
@@ -150,7 +150,7 @@ def run(
     found: dict[int, Ended[Trial]] = dict(pool.ended(tasks, workers=workers, limit_s=limit_s))
     trials = [found[at] for at in range(len(mutants))]
     clean, seconds = _clean(trials, registry, each, workers=workers)
-    verdicts = [_verdict(m, one, clean, plan) for m, one in zip(mutants, trials, strict=True)]
+    verdicts = [_verdict(m, one, clean) for m, one in zip(mutants, trials, strict=True)]
     verdicts += [Verdict(name=u.name, mistake=u.reason, outcome=u.standing) for u in unplanted]
     for verdict in verdicts:
         say(verdict)
@@ -180,11 +180,10 @@ def _clean(
     return clean, seconds
 
 
-def _verdict(mutant: Mutant, ended: Ended[Trial], clean: dict[_Run, str], plan: Plan) -> Verdict:
+def _verdict(mutant: Mutant, ended: Ended[Trial], clean: dict[_Run, str]) -> Verdict:
     one = ended.value
     deaths = {} if one is None else dict(sorted(one.deaths.items()))
-    must = [kill.where for kill in mutant.killed_by]
-    missed = tuple(where for where in must if where not in deaths)
+    missed = () if one is None else tuple(one.missed)
     outcome: Outcome = "killed"
     why = ""
     doubts = [clean[d.where, d.workload] for d in deaths.values() if clean[d.where, d.workload]]
@@ -194,9 +193,9 @@ def _verdict(mutant: Mutant, ended: Ended[Trial], clean: dict[_Run, str], plan: 
         outcome, why = "broken patch", one.broken
     elif not one.calls:
         outcome, why = "not planted", "the wrong code was never entered"
-    elif not set(must) & set(deaths) or (plan.budget == "exhaustive" and missed):
-        seen = "; ".join(one.elsewhere[:3])
-        outcome, why = "survived", seen or "nothing was found"
+    elif missed:
+        seen = "; ".join(one.elsewhere[:3]) or "nothing was found"
+        outcome, why = "survived", f"by {', '.join(missed)}: {seen}"
     elif doubts:
         outcome, why = "not proven", f"without the patch: {doubts[0]}"
     return Verdict(
@@ -204,7 +203,7 @@ def _verdict(mutant: Mutant, ended: Ended[Trial], clean: dict[_Run, str], plan: 
         mistake=mutant.mistake,
         outcome=outcome,
         deaths=deaths,
-        missed=missed if outcome == "survived" else (),
+        missed=missed,
         why=why,
         seconds=ended.seconds,
     )
@@ -219,7 +218,7 @@ def _lines(matrix: Matrix) -> Iterator[str]:
     yield f"{'planted bug':<{width}} {heads}  {'killed by':<34}{'seconds':>8}"
     yield "-" * (width + 65)
     for v in matrix.verdicts:
-        cells = "".join(f"{'x' if level in v.deaths else '.':>4}" for level in LEVELS)
+        cells = "".join(f"{_cell(v, level):>4}" for level in LEVELS)
         death = next(iter(v.deaths.values()), None)
         by = v.outcome if death is None else f"{death.oracle}, {_short(death)}"
         yield f"{v.name:<{width}} {cells}  {by[:33]:<34}{v.seconds:>8.1f}"
@@ -232,6 +231,12 @@ def _lines(matrix: Matrix) -> Iterator[str]:
     count = sum(v.outcome == "killed" for v in matrix.verdicts)
     asked = sum(v.outcome not in ("equivalent", "later") for v in matrix.verdicts)
     yield f"{count} of {asked} killed, score {matrix.score:.3f}, {matrix.seconds:.0f} s"
+
+
+def _cell(verdict: Verdict, level: Where) -> str:
+    if level in verdict.missed:
+        return "!"
+    return "x" if level in verdict.deaths else "."
 
 
 def _short(death: Death) -> str:

@@ -58,12 +58,14 @@ class Trial:
 
     Attributes:
         deaths: Where it was found, by level.
+        missed: Levels that it is declared for, which were asked and did not find it.
         elsewhere: Violations of other judgements, and what could not be run, for people.
         broken: An error that says that the patch, not lastgood, is wrong.
         calls: How often the wrong code was entered.
     """
 
     deaths: dict[Where, Death] = field(default_factory=dict)
+    missed: list[Where] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
     broken: str = ""
     calls: int = 0
@@ -88,6 +90,8 @@ def tried(mutant: Mutant, registry: Registry, plan: Plan, *, everywhere: bool) -
             death = _found(kill, registry, workloads, plan, trial)
             if death is not None:
                 trial.deaths[kill.where] = death
+            elif kill not in others:
+                trial.missed.append(kill.where)
             if trial.broken or (death is not None and not everywhere):
                 break
     trial.calls = plant.calls

@@ -31,8 +31,11 @@ def _mutant(name: str) -> Mutant:
 
 
 def _one(planted: Callable[[Plant], Patch], *, oracle: Any = "O1") -> Matrix:
+    return _matrix(Mutant("one", "for this test", planted, (Kill("L3", (oracle,), ("first",)),)))
+
+
+def _matrix(mutant: Mutant) -> Matrix:
     """The matrix of one mutant that only one workload is looked at for."""
-    mutant = Mutant("one", "for this test", planted, (Kill("L3", (oracle,), ("first",)),))
     registry = built()
     few = replace(registry, workloads=registry.workloads[:1])
     return matrix.run(Plan(), workers=1, registry=few, mutants=[mutant], unplanted=[])
@@ -152,6 +155,21 @@ def test_a_mutant_that_changes_nothing_survives() -> None:
     check_equal((found.exit_code, found.score), (2, 0.0), "exit code and score")
     check_equal(found.verdicts[0].missed, ("L3",), "missed")
     check("SURVIVED" in found.as_text(), found.as_text())
+
+
+def test_declared_level_that_finds_nothing_is_told_though_another_one_finds_it() -> None:
+    """Each level that a mutant is declared for must find it where it is asked, and none is hidden.
+
+    Method: a missing fsync, declared for kills, which cannot see it, and for a loss of power.
+    """
+    kills = tuple(Kill(level, ("O1",), ("first",)) for level in ("L2", "L3"))
+    mutant = replace(_mutant("no sync at all"), killed_by=kills)
+    found = _matrix(mutant)
+    check_equal([v.missed for v in found.verdicts], [("L2",)], found.as_text())
+    check_equal([set(v.deaths) for v in found.verdicts], [{"L3"}], "levels that found it")
+    check_equal(found.exit_code, 2, "exit code")
+    check("   .   !   x" in found.as_text(), found.as_text())
+    check_equal(found.as_document()["mutants"][0]["missed"], ["L2"], "the document")
 
 
 def test_another_judgement_than_the_declared_one_is_no_proof() -> None:
