@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import json
 import os
 import shlex
@@ -17,17 +16,19 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from fault_injection import explain, report, table
 from fault_injection.level import Case, Level, NotRunError, Plan
 from fault_injection.levels.registry import NOT_BUILT, WHAT, Build, Registry, built
+from fault_injection.output import Output
+from fault_injection.own_workloads import taken_from
 from fault_injection.pool import told
 from fault_injection.power.rules import MODELS
 from fault_injection.recording import record
 from fault_injection.runner import Job, Result, run
-from fault_injection.state_id import LEVELS, BadStateIdError, StateId, is_part
+from fault_injection.state_id import LEVELS, BadStateIdError, StateId
+from fault_injection.words import UsageError, understood
 from fault_injection.workload import BadWorkloadError, Violation, Workload
 from lastgood.errors import printable
 
@@ -38,17 +39,6 @@ EXIT_USAGE: Final = 1
 EXIT_VIOLATIONS: Final = report.EXIT_CODES["violations"]
 EXIT_INCOMPLETE: Final = report.EXIT_CODES["incomplete"]
 EXIT_BAD_WORKLOAD: Final = report.EXIT_CODES["bad workload"]
-_MOST_WORKERS: Final = 256
-_MOST_SEED: Final = 2**63 - 1
-
-
-class UsageError(Exception):
-    """The words cannot be understood; the message is one line."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; {self.prog} --help says more")
 
 
 def main(argv: Sequence[str] | None = None, *, build: Build = built) -> int:
@@ -79,8 +69,7 @@ def main(argv: Sequence[str] | None = None, *, build: Build = built) -> int:
 
 
 def _commanded(words: list[str], build: Build) -> int:
-    parser = _parser()
-    given = parser.parse_args(words)
+    given = understood(words)
     commands: dict[str, Callable[[argparse.Namespace, Registry], int]] = {
         "run": _run,
         "replay": _replay,
@@ -88,96 +77,18 @@ def _commanded(words: list[str], build: Build) -> int:
         "mutants": _mutants,
         "list": _list,
     }
-    code = commands[given.command](given, _registry(given, build()))
+    registry = build()
+    place: str | None = getattr(given, "workloads_from", None)
+    if place is not None:
+        registry = replace(registry, workloads=taken_from(place))
+    code = commands[given.command](given, registry)
     sys.stdout.flush()
     return code
-
-
-def _registry(given: argparse.Namespace, registry: Registry) -> Registry:
-    """What there is to run, with somebody's own workloads in place of those of lastgood."""
-    place: str | None = getattr(given, "workloads_from", None)
-    if place is None:
-        return registry
-    module, _, name = place.partition(":")
-    sys.path.insert(0, os.getcwd())  # as `python -m` does; a console script does not
-    try:
-        found = getattr(importlib.import_module(module), name)
-        workloads = (found,) if hasattr(found, "judge") else tuple(found)
-        judges = [one for one in workloads if hasattr(one, "judge") and not isinstance(one, type)]
-        names = [workload.name for workload in judges]
-    except Exception as error:
-        raise UsageError(f"cannot take workloads from {place[:200]!r}: {told(error)}") from error
-    if len(names) != len(workloads) or len(set(names)) != len(names) or not names:
-        raise UsageError(f"{place[:200]!r} is neither a workload nor some with a name each")
-    for one in names:
-        if not is_part(one):
-            raise UsageError(f"a workload's name is letters, digits, and -_+@, not {one!r}")
-    return replace(registry, workloads=workloads)
 
 
 def _end(message: str, code: int) -> int:
     print(f"fault_injection: {printable(message, limit_chars=1000)}", file=sys.stderr)
     return code
-
-
-# --- words ----------------------------------------------------------------------------------
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog=report.PROGRAM, description="Crash and fault tests.", allow_abbrev=False)
-    verbs = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    runs = verbs.add_parser("run", help="try the levels with the workloads", allow_abbrev=False)
-    runs.add_argument("--level", action="append", choices=sorted(WHAT), help="again for more")
-    runs.add_argument("--workload", action="append", metavar="NAME", help="again for more")
-    _add_plan(runs)
-    _add_from(runs)
-    runs.add_argument("--variants", action="store_true", help="a row for every variant")
-    runs.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
-    runs.add_argument("--fail-fast", action="store_true", help="stop at the first violation")
-    for verb, text in (
-        ("replay", "judge one state again"),
-        ("explain", "show one state, and what led to it"),
-    ):
-        one = verbs.add_parser(verb, help=text, allow_abbrev=False)
-        one.add_argument("id", metavar="STATE-ID")
-        one.add_argument("--mutant", metavar="NAME", help="with this planted bug in the code")
-        _add_from(one)
-    bugs = verbs.add_parser("mutants", help="see that planted bugs are found", allow_abbrev=False)
-    bugs.add_argument("--mutant", action="append", metavar="TEXT", help="those whose name has it")
-    _add_plan(bugs)
-    verbs.add_parser("list", help="say what there is to run", allow_abbrev=False)
-    return parser
-
-
-def _add_from(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--from",
-        dest="workloads_from",
-        metavar="MODULE:NAME",
-        help="your own workloads: one, or several in a tuple or list",
-    )
-
-
-def _add_plan(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--budget", choices=("ci", "exhaustive"), default="ci")
-    parser.add_argument("--seed", type=_number(0, _MOST_SEED), default=0, metavar="N")
-    parser.add_argument("--workers", type=_number(1, _MOST_WORKERS), default=_cores(), metavar="N")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
-
-
-def _cores() -> int:
-    return min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
-
-
-def _number(least: int, most: int) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or len(text) > 20:
-            raise argparse.ArgumentTypeError(f"not a number: {text[:40]!r}")
-        if not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"not from {least} to {most}: {text}")
-        return int(text)
-
-    return number
 
 
 # --- run ------------------------------------------------------------------------------------
@@ -186,19 +97,18 @@ def _number(least: int, most: int) -> Callable[[str], int]:
 def _run(given: argparse.Namespace, registry: Registry) -> int:
     asked = tuple(dict.fromkeys(given.level or LEVELS))
     workloads = _workloads(given.workload, registry)
-    _check_writable(given.json, given.junit)
-    for path in (given.json, given.junit):
-        if path is not None and path.is_file() and not path.is_symlink():
-            path.unlink()  # whoever reads it behind an interrupt finds no older run
+    output = Output(given.json, given.junit)
+    output.forget()
     levels = [level for level in registry.levels if level.name in asked]
     for name in asked:
         if registry.level(name) is None:
-            print(f"{name} is not built: {NOT_BUILT.get(name, 'not in this version')}", flush=True)
+            output.say(f"{name} is not built: {NOT_BUILT.get(name, 'not in this version')}\n")
     jobs = [Job(level, workload) for level in levels for workload in workloads]
     plan = Plan(budget=given.budget, seed=given.seed, stop_at_first=given.fail_fast)
-    results = run(
-        jobs, plan, workers=given.workers, fail_fast=given.fail_fast, say=_progress(len(jobs))
-    )
+    with contextlib.redirect_stdout(output.people):
+        results = run(
+            jobs, plan, workers=given.workers, fail_fast=given.fail_fast, say=_progress(len(jobs))
+        )
     found = report.Report(
         results=tuple(results),
         plan=plan,
@@ -207,11 +117,9 @@ def _run(given: argparse.Namespace, registry: Registry) -> int:
         require_all=os.environ.get("LASTGOOD_REQUIRE_ALL") == "1",
         workloads_from=given.workloads_from or "",
     )
-    if given.json:
-        _write(given.json, json.dumps(report.as_document(found), indent=1) + "\n")
-    if given.junit:
-        _write(given.junit, report.as_junit(found))
-    print(table.as_text(found, variants=given.variants), end="")
+    output.write(given.json, json.dumps(report.as_document(found), indent=1) + "\n")
+    output.write(given.junit, report.as_junit(found))
+    output.say(table.as_text(found, variants=given.variants, examples=given.examples))
     return report.EXIT_CODES[found.outcome]
 
 
@@ -259,20 +167,6 @@ def _progress(jobs: int) -> Callable[[Result], None]:
         print(printable(line, limit_chars=400), file=sys.stderr, flush=True)
 
     return say
-
-
-def _check_writable(*paths: Path | None) -> None:
-    """Refuse at once, not after all the work."""
-    for path in paths:
-        if path is not None and (path.is_dir() or not os.access(path.parent, os.W_OK)):
-            raise UsageError(f"cannot write {path}: it is a directory, or in none that can be")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
 
 
 # --- one state ------------------------------------------------------------------------------
@@ -325,7 +219,8 @@ def _mutants(given: argparse.Namespace, registry: Registry) -> int:
     from fault_injection.planted_bugs import catalogue, matrix
 
     chosen = tuple(_chosen(given.mutant, catalogue.MUTANTS))
-    _check_writable(given.json)
+    output = Output(given.json)
+    output.forget()
     found = matrix.run(
         Plan(budget=given.budget, seed=given.seed),
         workers=given.workers,
@@ -333,10 +228,10 @@ def _mutants(given: argparse.Namespace, registry: Registry) -> int:
         mutants=chosen,
         unplanted=() if given.mutant else catalogue.UNPLANTED,
     )
-    if given.json:
-        document = {"mutants": report.SCHEMA, "machine": report.machine_facts()}
-        _write(given.json, json.dumps(document | {"matrix": found.as_document()}, indent=1) + "\n")
-    print(found.as_text(), end="")
+    document = {"mutants": report.SCHEMA, "machine": report.machine_facts()}
+    document |= {"matrix": found.as_document()}
+    output.write(given.json, json.dumps(document, indent=1) + "\n")
+    output.say(found.as_text())
     return found.exit_code
 
 

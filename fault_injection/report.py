@@ -10,8 +10,9 @@ The JSON document (``"report": 1``; a field that changes its meaning raises the 
 ``machine``    ``lastgood``, ``python``, ``kernel``, ``architecture``: versions
 ``rows``       one a level, workload and variant: ``level``, ``workload``, ``variant``,
                ``points``, ``raw``, ``distinct``, ``recovered``, ``exhaustive``, ``seconds``,
-               ``rules`` (which rule rescued how many), ``violations`` (each with ``id``,
-               ``oracle``, ``expected``, ``got``, ``replay``)
+               ``rules`` (which rule rescued how many), ``examples`` (the first state that each
+               did), ``violations`` (each with ``id``, ``oracle``, ``expected``, ``got``,
+               ``replay``)
 ``totals``     by level: ``workloads`` and the sums of the rows; ``exhaustive``: all of them are;
                ``whole``: how many of ``distinct`` are of rows that are
 ``not_run``    ``level``, ``workload`` (empty: all), ``ending``, ``reason``, ``remedy``
@@ -33,7 +34,7 @@ import lastgood
 from fault_injection.level import Counterexample, Plan, Tally
 from fault_injection.levels.registry import NOT_BUILT
 from fault_injection.runner import Result
-from fault_injection.state_id import LEVELS
+from fault_injection.state_id import LEVELS, StateId
 from fault_injection.workload import ORACLES
 from lastgood.errors import printable
 
@@ -172,6 +173,14 @@ class Report:
             rules.setdefault(tally.level, Counter()).update(tally.rules)
         return {level: counts for level, counts in rules.items() if counts}
 
+    def examples(self) -> list[tuple[str, StateId]]:
+        """Of each level, a state that each rule rescued, and the rule."""
+        found: dict[tuple[str, str], StateId] = {}
+        for tally in self.tallies:
+            for rule, state in tally.examples.items():
+                found.setdefault((tally.level, rule), state)
+        return [(rule, state) for (_, rule), state in sorted(found.items())]
+
     def not_run(self) -> Iterator[dict[str, str]]:
         """What the fault model holds and was not run: nothing is left out silently."""
         for level, reason in NOT_BUILT.items():
@@ -243,6 +252,7 @@ def _row(report: Report, tally: Tally) -> dict[str, Any]:
         "exhaustive": tally.exhaustive,
         "seconds": round(tally.seconds, 3),
         "rules": dict(sorted(tally.rules.items())),
+        "examples": {rule: str(state) for rule, state in sorted(tally.examples.items())},
         "violations": [
             {
                 "id": str(found.id),

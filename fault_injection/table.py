@@ -17,17 +17,19 @@ _NUMBERS: Final = ("points", "states", "distinct", "recovered", "violations")
 _NAMES_WIDTH: Final = WIDTH - 8 - len(_NUMBERS) * 11 - 12 - 9
 
 
-def as_text(report: Report, *, variants: bool = False) -> str:
+def as_text(report: Report, *, variants: bool = False, examples: bool = False) -> str:
     """The report, to be read by people.
 
     Args:
         report: What was found.
         variants: Show a row for each variant, not one for each workload.
+        examples: Name a state for each rule of each level.
     """
     parts = [
         _table(report, variants=variants),
         _violations(report),
         _rules(report),
+        _examples(report) if examples else (),
         _absences(report),
         _foot(report),
     ]
@@ -87,6 +89,16 @@ def _rules(report: Report) -> Iterator[str]:
             others = sum(count for _, count in ordered[_SHOWN_RULES:])
             told.append(f"{len(ordered) - _SHOWN_RULES} more rules {others:,}")
         yield from _wrapped(f"{level} rescued by (O11): ", told)
+
+
+def _examples(report: Report) -> Iterator[str]:
+    """Good states, for whoever wants to see for themselves."""
+    found = report.examples()
+    if found:
+        yield "A state that each rule rescued; `explain` shows it:"
+    width = max((len(str(state)) for _, state in found), default=0)
+    for rule, state in found:
+        yield f"  {state!s:<{width}}  {printable(rule)}"
 
 
 def _wrapped(head: str, parts: list[str]) -> Iterator[str]:

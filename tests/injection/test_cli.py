@@ -105,6 +105,9 @@ def test_required_level_that_cannot_be_run_is_called_a_failure(tmp_path: Path) -
         ["run", "--budget", "all"],
         ["run", "--json", "/nowhere/at/all"],
         ["run", "--json", "/"],
+        ["run", "--json", ""],
+        ["run", "--json", "-", "--junit", "-"],
+        ["run", "--json", "both", "--junit", "both"],
         ["replay"],
         ["replay", ""],
         ["replay", "x" * 100_000],
@@ -159,6 +162,37 @@ def test_reports_are_written_and_progress_is_apart(tmp_path: Path) -> None:
     check("<testsuites" in (tmp_path / "r.xml").read_text("utf-8"), "JUnit")
 
 
+@pytest.mark.parametrize("option", ["--json", "--junit"])
+def test_document_on_standard_output_is_alone_there(tmp_path: Path, option: str) -> None:
+    """``-`` is for a pipe: the document there, the text on the other stream, no file of that name.
+
+    Method: a run in one process, with a job that prints, in an empty directory.
+    """
+    ran = subprocess.run(
+        [*TOYS, "run", "--level", "L1", "--level", "L4", "--workers", "1", option, "-"],
+        cwd=tmp_path,
+        env=environment(TOYS="chatty"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    check_equal(ran.returncode, 3, ran.stderr)
+    if option == "--json":
+        check_equal(json.loads(ran.stdout)["outcome"], "incomplete", "document")
+    else:
+        check_equal(ElementTree.fromstring(ran.stdout).tag, "testsuites", "document")  # noqa: S314
+    for part in ("L1      chatty", "what a job prints", "L4 is not built"):
+        check(part in ran.stderr, ran.stderr)
+    check_equal(os.listdir(tmp_path), [], "files")
+
+
+def test_matrix_on_standard_output_is_alone_there() -> None:
+    """``mutants`` keeps to it, too. Method: a planted bug that toys cannot find."""
+    ran = toys("mutants", "--mutant", "no sync at all", "--json", "-")
+    check_equal(json.loads(ran.stdout)["matrix"]["mutants"][0]["outcome"], "survived", "document")
+    check("SURVIVED: no sync at all" in ran.stderr, ran.stderr)
+
+
 def test_command_that_a_report_gives_repeats_it() -> None:
     """Who reads a report can see for themselves. Method: run what it says; compare numbers."""
     words = ("run", "--level", "L1", "--workload", "violates", "--seed", "7", "--fail-fast")
@@ -173,8 +207,18 @@ class Other(Job): name = "other"
 class Odd(Job): name = "an odd name"
 class Forgetful(Notes):
     def make_durable(self, file): self._system.fsync(file)
+class Half:
+    name, run = "half", None
+    def judge(self): pass
 ONE, BOTH, BAD, TWICE, ODD = Job(), [Job(), Other()], Job(Forgetful), [Job(), Job()], Odd()
+HALF, NONE, MIXED = Half(), [], [Job(), Job]
 """
+MISTAKES = {
+    "wrong": "\nclass :\n",
+    "raises": "def half():\n\n    return 1 / 0\nONE = half()\n",
+    "leaves": "import sys\nsys.exit(0)\n",
+    "needs": "\nimport no_such_module\n",
+}
 
 
 def own(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -209,16 +253,41 @@ def test_workloads_of_somebody_else_are_run_and_replayed(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "place",
-    ["nowhere:ONE", "own:GONE", "own", ":", "own:TWICE", "own:ODD", "own:OWN", "os:sep", "own:Job"],
+    ("place", "said"),
+    [
+        ("own", "--from takes MODULE:NAME, as mine:JOB for JOB in mine.py, not 'own'"),
+        (":", "--from takes MODULE:NAME, as mine:JOB for JOB in mine.py, not ':'"),
+        ("own.py:ONE", "--from takes the name of a module, not of a file: own, not own.py"),
+        ("./sub/own:ONE", "the name of a module, not of a file: sub.own, not ./sub/own"),
+        ("nowhere:ONE", "there is no module nowhere: it is neither in the current directory nor"),
+        ("own.deeper:ONE", "there is no module own.deeper: it is neither"),
+        ("own:GONE", "own has no GONE; it has ONE, BOTH, BAD"),
+        ("own:TWICE", "own:TWICE holds two workloads of the name 'notes'"),
+        ("own:ODD", "own:ODD is no workload: its name is letters, digits, and -_+@, not 'an odd"),
+        ("own:NONE", "own:NONE holds no workload"),
+        (
+            "own:Job",
+            "own:Job is no workload: it is the class Job; name an object of it, JOB = Job()",
+        ),
+        ("own:MIXED", "own:MIXED[1] is no workload: it is the class Job"),
+        ("own:HALF", "own:HALF is no workload: Half lacks unread, prepare, go_on, run"),
+        ("os:sep", "os:sep is no workload: str lacks name, unread, prepare, run, go_on, judge"),
+        ("wrong:ONE", "wrong.py:2 is not Python: "),
+        ("raises:ONE", "raises cannot be imported: raises.py:3: ZeroDivisionError: division by"),
+        ("leaves:ONE", "leaves cannot be imported: leaves.py:2: SystemExit: 0"),
+        ("needs:ONE", "needs cannot be imported: needs.py:2: ModuleNotFoundError: No module named"),
+    ],
 )
 def test_place_that_holds_no_workloads_is_one_line_and_exit_code_1(
-    tmp_path: Path, place: str
+    tmp_path: Path, place: str, said: str
 ) -> None:
-    """A mistyped place is no traceback. Method: each kind of wrong place."""
+    """A mistyped place, or a mistake in the module, says what to mend. Method: each kind."""
+    for name, text in MISTAKES.items():
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     ran = own(tmp_path, "run", "--from", place, "--level", "L3")
     check_equal((ran.returncode, ran.stdout), (1, ""), ran.stderr)
     check_equal(ran.stderr.count("\n"), 1, ran.stderr)
+    check(said in ran.stderr, ran.stderr)
 
 
 def test_reader_that_goes_away_ends_the_command_without_a_word() -> None:

@@ -98,6 +98,20 @@ def test_rules_are_whole_and_the_rare_ones_are_counted_together() -> None:
     check("and more\n" not in text and "and more of\n" not in text, "a rule is broken")
 
 
+def test_good_states_are_named_for_whoever_asks() -> None:
+    """An auditor can look at what was recovered, too. Method: both levels, with and without."""
+    named = """
+A state that each rule rescued; `explain` shows it:
+  v1.L1.fine.weak.2.c0ffee  newest revision
+  v1.L3.fine.weak.2.c0ffee  newest revision
+"""
+    good = report("fine", "chatty")
+    check(named in as_text(good, examples=True), as_text(good, examples=True))
+    check("c0ffee" not in as_text(good), "named without being asked for")
+    row = as_document(good)["rows"][3]
+    check_equal(row["examples"], {"newest revision": "v1.L1.chatty.posix.2.c0ffee"}, "document")
+
+
 @pytest.mark.parametrize("made", [as_text, as_junit])
 def test_what_came_from_a_disk_is_escaped(made: object) -> None:
     """No stored byte reaches a terminal or breaks XML (T12). Method: a hostile text in each."""

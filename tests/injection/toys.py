@@ -65,6 +65,8 @@ class ToyLevel:
                 tally.violations.append(violation(self.name))
             tally.recovered = tally.distinct - len(tally.violations)
             tally.rules = Counter({"newest revision": tally.recovered})
+            good = StateId(self.name, workload.name, variant, 2, "c0ffee")
+            tally.examples = {"newest revision": good}
             yield tally
         if workload.name == "half":
             raise NotRunError("the rest is not here", remedy="install the rest")
