@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 from fault_injection.machine import MemoryMachine
 from fault_injection.memory.disk import Tree
+from fault_injection.workloads import roots
 from fault_injection.workloads.keys import KEYS
 from lastgood import Checkpoint, CheckpointStore
 from lastgood.errors import LastgoodError, UsageError
@@ -21,8 +22,7 @@ from lastgood.formats import canonical, names
 from lastgood.formats.event import Event
 from lastgood.formats.session import Program
 from lastgood.report import Report
-from lastgood.storage.posix import PosixRoot
-from lastgood.store import Store, open_store
+from lastgood.store import Store
 
 NOBODY: Final = "nothing"
 """Content of a session that holds neither a checkpoint nor an event."""
@@ -47,6 +47,11 @@ class Subject:
     has_log: bool
     schema: int
     program: Program
+
+    @property
+    def at(self) -> str:
+        """Path of its store, as processes know it."""
+        return f"/{self.store}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,7 @@ def _is_store(path: str) -> bool:
 
 
 def _sessions(tree: Tree, root: str) -> Iterator[Subject]:
-    with _opened(MemoryMachine(tree), root) as store:
+    with roots.store(MemoryMachine(tree), f"/{root}", keys=KEYS) as store:
         for entry in sorted(store.sessions(), key=lambda entry: entry.directory):
             if entry.record is None:
                 raise entry.problem or ValueError(f"{entry.directory} was never begun")
@@ -145,7 +150,7 @@ def read(tree: Tree, subject: Subject, *, depth: Literal["whole", "short"] = "wh
     belief: Belief | LastgoodError
     try:
         with (
-            _opened(machine, subject.store) as store,
+            roots.store(machine, subject.at, keys=KEYS) as store,
             _checkpoints(store, subject, "read") as opened,
         ):
             try:
@@ -168,7 +173,7 @@ def own(tree: Tree, subject: Subject) -> Looked:
     machine = MemoryMachine(tree, seed="owner")
     belief: Belief | LastgoodError
     try:
-        with _opened(machine, subject.store) as store:
+        with roots.store(machine, subject.at, keys=KEYS) as store:
             if subject.has_log:
                 belief = _resumed(store, subject)
             else:
@@ -185,7 +190,7 @@ def bases(tree: Tree, subject: Subject) -> set[tuple[int, str]]:
     """Every checkpoint of an honest tree, as in ``Belief.base``, with its sequence."""
     machine = MemoryMachine(tree, seed="librarian")
     found = set()
-    with _opened(machine, subject.store) as store:
+    with roots.store(machine, subject.at, keys=KEYS) as store:
         with _checkpoints(store, subject, "read") as opened:
             rows = opened.check().rows
         for row in rows:
@@ -203,22 +208,6 @@ def bases(tree: Tree, subject: Subject) -> set[tuple[int, str]]:
 def said(sequence: int, kind: str, data: object) -> tuple[int, str]:
     """One event, as in ``Belief.events``."""
     return sequence, _digest([kind, data])
-
-
-@contextlib.contextmanager
-def _opened(machine: MemoryMachine, store: str) -> Iterator[Store]:
-    root = PosixRoot(
-        f"/{store}",
-        filesystem=machine.process(),
-        clock=machine.clock,
-        entropy=machine.entropy,
-    )
-    try:
-        with open_store(root, keys=KEYS, clock=machine.clock, entropy=machine.entropy) as opened:
-            yield opened
-    finally:
-        root.close()
-        machine.end()
 
 
 def _checkpoints(store: Store, subject: Subject, mode: Literal["read", "write"]) -> CheckpointStore:

@@ -7,22 +7,20 @@ where it has a log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 from fault_injection.damage.belief import Subject
 from fault_injection.damage.files import Files, spread
 from fault_injection.machine import MemoryMachine
 from fault_injection.memory.disk import Tree
+from fault_injection.workloads import roots
 from fault_injection.workloads.keys import KEYS
 from lastgood import Checkpoint, CheckpointPolicy, Keyring
 from lastgood.formats import names
 from lastgood.formats.event import Event
 from lastgood.formats.keyfile import KeyEntry, KeyFile, Secret
 from lastgood.keyring import kid_of
-from lastgood.storage.posix import PosixRoot
-from lastgood.store import Store, open_store
+from lastgood.store import Store
 
 _OTHER_SECRET: Final = Secret(bytes(range(100, 132)))
 _OTHER_STORE: Final = "5707e000000000000000000000000002"
@@ -64,7 +62,7 @@ def newer(tree: Tree, subject: Subject) -> Tree:
     """What a program of the next schema version leaves behind it."""
     machine = MemoryMachine(tree, seed="newer")
     schema = subject.schema + 1
-    with _store(machine, subject, KEYS) as store:
+    with roots.store(machine, subject.at, keys=KEYS) as store:
         if subject.has_log:
             with _session(store, subject, subject.session, schema) as session:
                 session.append("newer", {"schema": schema})
@@ -79,7 +77,10 @@ def newer(tree: Tree, subject: Subject) -> Tree:
 def _alike(tree: Tree, subject: Subject, *, session: str, keys: Keyring) -> Tree:
     reader = MemoryMachine(tree, seed="model")
     machine = MemoryMachine(seed="stranger")
-    with _store(reader, subject, KEYS) as model, _store(machine, subject, keys) as store:
+    with (
+        roots.store(reader, subject.at, keys=KEYS) as model,
+        roots.store(machine, subject.at, keys=keys) as store,
+    ):
         if subject.has_log:
             _same_events(model, store, subject, session)
         else:
@@ -129,19 +130,3 @@ def _session(store: Store, subject: Subject, session: str, schema: int) -> Any:
         policy=_NEVER,
         program=subject.program,
     )
-
-
-@contextmanager
-def _store(machine: MemoryMachine, subject: Subject, keys: Keyring) -> Iterator[Store]:
-    root = PosixRoot(
-        f"/{subject.store}",
-        filesystem=machine.process(),
-        clock=machine.clock,
-        entropy=machine.entropy,
-    )
-    try:
-        with open_store(root, keys=keys, clock=machine.clock, entropy=machine.entropy) as store:
-            yield store
-    finally:
-        root.close()
-        machine.end()

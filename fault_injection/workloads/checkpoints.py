@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from fault_injection.machine import Machine
 from fault_injection.workload import Recovered, Violation
+from fault_injection.workloads import roots
 from fault_injection.workloads.keys import KEYS
 from fault_injection.workloads.systems import Below
 from fault_injection.world import Told, World
@@ -26,7 +27,6 @@ from lastgood.errors import (
 from lastgood.formats import names
 from lastgood.inspection import Report
 from lastgood.storage.filesystem import FileSystem
-from lastgood.storage.posix import PosixRoot
 
 SESSION: Final = "nightly"
 _STEP: Final = 10
@@ -48,19 +48,13 @@ def opened(
     system: FileSystem | None = None,
 ) -> Iterator[CheckpointStore]:
     """The store, in a process of its own."""
-    root = PosixRoot(
-        machine.root,
-        filesystem=machine.process() if system is None else system,
-        clock=machine.clock,
-        entropy=machine.entropy,
-    )
-    try:
-        with CheckpointStore(
+    with (
+        roots.root(machine, system=system) as root,
+        CheckpointStore(
             root, SESSION, keys=KEYS, mode=mode, clock=machine.clock, entropy=machine.entropy
-        ) as store:
-            yield store
-    finally:
-        root.close()
+        ) as store,
+    ):
+        yield store
 
 
 def save(

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-import lastgood
 from fault_injection.machine import Machine
+from fault_injection.workloads import roots
 from fault_injection.workloads.keys import KEYS
 from fault_injection.world import Told, World
 from lastgood import CheckpointPolicy, Session
@@ -26,7 +26,6 @@ from lastgood.formats.event import Event
 from lastgood.formats.session import Program
 from lastgood.replaying import Determinism
 from lastgood.storage.filesystem import FileSystem
-from lastgood.storage.posix import PosixRoot
 from lastgood.store import Store
 
 SESSION: Final = "nightly"
@@ -77,16 +76,8 @@ def counted(state: Any) -> Any:
 @contextmanager
 def store(machine: Machine, *, system: FileSystem | None = None) -> Iterator[Store]:
     """The store, in a process of its own."""
-    root = PosixRoot(
-        machine.root,
-        filesystem=machine.process() if system is None else system,
-        clock=machine.clock,
-        entropy=machine.entropy,
-    )
-    try:
-        yield lastgood.open_store(root, keys=KEYS, clock=machine.clock, entropy=machine.entropy)
-    finally:
-        root.close()
+    with roots.store(machine, keys=KEYS, system=system) as opened:
+        yield opened
 
 
 @contextmanager

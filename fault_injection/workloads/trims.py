@@ -11,13 +11,12 @@ from contextlib import contextmanager
 from typing import Final
 
 from fault_injection.machine import Machine
-from fault_injection.workloads import judging, shelf
+from fault_injection.workloads import judging, roots, shelf
 from fault_injection.workloads.judging import Stored
 from fault_injection.workloads.sessions import Sessions
 from fault_injection.workloads.systems import Below
 from fault_injection.world import World
 from lastgood import trimming
-from lastgood.storage.posix import PosixRoot
 from lastgood.trimming import Keep
 
 _ALL: Final = 10**6
@@ -60,17 +59,11 @@ def trim(place: Machine, world: World) -> None:
 
 @contextmanager
 def _kept(place: Machine) -> Iterator[Keep]:
-    root = PosixRoot(
-        _archive_of(place),
-        filesystem=place.process(),
-        clock=place.clock,
-        entropy=place.entropy,
-    )
-    try:
-        with trimming.archive(root, shelf.SESSION) as keep:
-            yield keep
-    finally:
-        root.close()
+    with (
+        roots.root(place, _archive_of(place)) as archive,
+        trimming.archive(archive, shelf.SESSION) as keep,
+    ):
+        yield keep
 
 
 def _archive_of(place: Machine) -> str:
