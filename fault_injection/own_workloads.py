@@ -32,10 +32,10 @@ def taken_from(place: str) -> tuple[Workload, ...]:
     found = _named(_imported(module), name)
     workloads = _several(found)
     for at, one in enumerate(workloads):
-        lack = _lack(one)
-        if lack:
+        why = lack(one)
+        if why:
             where = place if one is found else f"{place}[{at}]"
-            raise UsageError(f"{where} is no workload: {lack}")
+            raise UsageError(f"{where} is no workload: {why}")
     names = [one.name for one in workloads]
     if not names:
         raise UsageError(f"{place} holds no workload")
@@ -43,6 +43,19 @@ def taken_from(place: str) -> tuple[Workload, ...]:
         if one in names[:at]:
             raise UsageError(f"{place} holds two workloads of the name {one!r}")
     return workloads
+
+
+def lack(found: Any) -> str:
+    """What an object lacks to be a workload; empty: nothing."""
+    if isinstance(found, type):
+        return f"it is the class {found.__name__}; name an object of it, JOB = {found.__name__}()"
+    missing = [part for part in _PARTS if not hasattr(found, part)]
+    missing += [part for part in _METHODS if not callable(getattr(found, part, print))]
+    if missing:
+        return f"{type(found).__name__} lacks {', '.join(missing)}"
+    if not isinstance(found.name, str) or not is_part(found.name):
+        return f"its name is letters, digits, and -_+@, not {found.name!r}"
+    return ""
 
 
 def _several(found: Any) -> tuple[Any, ...]:
@@ -85,20 +98,7 @@ def _named(module: ModuleType, name: str) -> Any:
         there = [
             one
             for one, held in vars(module).items()
-            if _several(held) and not any(map(_lack, _several(held)))
+            if _several(held) and not any(map(lack, _several(held)))
         ]
         hint = f"it has {', '.join(there)}" if there else "nor any workload"
         raise UsageError(f"{module.__name__} has no {name}; {hint}") from error
-
-
-def _lack(found: Any) -> str:
-    """What an object lacks to be a workload; empty: nothing."""
-    if isinstance(found, type):
-        return f"it is the class {found.__name__}; name an object of it, JOB = {found.__name__}()"
-    missing = [part for part in _PARTS if not hasattr(found, part)]
-    missing += [part for part in _METHODS if not callable(getattr(found, part, print))]
-    if missing:
-        return f"{type(found).__name__} lacks {', '.join(missing)}"
-    if not isinstance(found.name, str) or not is_part(found.name):
-        return f"its name is letters, digits, and -_+@, not {found.name!r}"
-    return ""

@@ -20,9 +20,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
+
+from lastgood.errors import printable
 
 if TYPE_CHECKING:
     from fault_injection.level import Counterexample, Level, Plan, Tally
@@ -54,14 +56,15 @@ def memory_machine() -> MemoryMachine:
 
 @pytest.fixture
 def crash_test(request: pytest.FixtureRequest) -> CrashTest:
-    """Runs levels with a workload, and fails with an explanation.
-
-    Raises:
-        ValueError: The marker asks for what there is not.
-    """
+    """Runs levels with a workload, and fails with an explanation; a mistake in the marker, too."""
     levels, plan = _asked(request.node.get_closest_marker(MARKER))
 
     def test(workload: Workload) -> list[Tally]:
+        from fault_injection.own_workloads import lack
+
+        why = lack(workload)
+        if why:
+            pytest.fail(f"crash_test takes a workload: {why}", pytrace=False)
         tallies: list[Tally] = []
         not_run: list[str] = []
         for level in levels:
@@ -82,18 +85,25 @@ def _asked(marker: pytest.Mark | None) -> tuple[list[Level], Plan]:
     from fault_injection.level import Plan
     from fault_injection.levels.registry import built
 
-    asked = {**_DEFAULTS, **(marker.kwargs if marker else {})}
-    if marker is not None and (marker.args or asked.keys() - _DEFAULTS.keys()):
-        raise ValueError(f"the marker {MARKER} takes levels=, budget= and seed=, nothing else")
-    registry = built()
-    levels = [registry.level(name) for name in asked["levels"]]
-    if not levels or None in levels or isinstance(asked["levels"], str):
-        known = ", ".join(level.name for level in registry.levels)
-        raise ValueError(f"levels={asked['levels']!r}: there are {known}")
-    if asked["budget"] not in ("ci", "exhaustive"):
-        raise ValueError(f"budget={asked['budget']!r} is neither ci nor exhaustive")
-    plan = Plan(budget=asked["budget"], seed=asked["seed"])
-    return [level for level in levels if level is not None], plan
+    given = marker.kwargs if marker is not None else {}
+    if marker is not None and (marker.args or given.keys() - _DEFAULTS.keys()):
+        unknown = ", ".join([*map(repr, marker.args), *sorted(given.keys() - _DEFAULTS.keys())])
+        _refuse(f"it takes levels=, budget= and seed=, not {unknown}")
+    asked = {**_DEFAULTS, **given}
+    known = {level.name: level for level in built().levels}
+    names, budget, seed = asked["levels"], asked["budget"], asked["seed"]
+    are_known = isinstance(names, tuple | list) and all(name in [*known] for name in names)
+    if not are_known or not names:
+        _refuse(f"levels={names!r}: give a tuple or list of {', '.join(known)}")
+    if budget not in ("ci", "exhaustive"):
+        _refuse(f'budget={budget!r} is neither "ci" nor "exhaustive"')
+    if type(seed) is not int or seed < 0:
+        _refuse(f"seed={seed!r} is not a number from 0")
+    return [known[name] for name in names], Plan(budget=budget, seed=seed)
+
+
+def _refuse(text: str) -> NoReturn:
+    pytest.fail(f"the marker {MARKER} is wrong: {text}", pytrace=False)
 
 
 def _try(
@@ -111,7 +121,8 @@ def _try(
             pytest.fail(f"LASTGOOD_REQUIRE_ALL=1, but {level.name}: {error}", pytrace=False)
         not_run.append(f"{level.name}: {error}")
     except BadWorkloadError as error:
-        pytest.fail(f"the workload cannot be tested: {error}", pytrace=False)
+        text = printable(error, limit_chars=1000)
+        pytest.fail(f"the workload cannot be tested: {text}", pytrace=False)
 
 
 def _told(

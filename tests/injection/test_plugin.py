@@ -101,29 +101,51 @@ def test_each_test_has_its_own(memory_machine):
     check_equal(ran.returncode, 0, ran.stdout + ran.stderr)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ('levels=("L9",)', "there are L1"),
-        ('levels="L1"', "there are L1"),
-        ("levels=()", "there are L1"),
-        ('budget="all"', "neither ci nor exhaustive"),
-        ('level=("L1",)', "nothing else"),
-        ('("L1",)', "nothing else"),
-    ],
-)
-def test_marker_that_asks_for_what_there_is_not_is_an_error(
-    tmp_path: Path, arguments: str, said: str
-) -> None:
-    """A mistyped marker does not run less than was meant. Method: each kind of mistake."""
+LEVELS = "give a tuple or list of L1, L2, L3, L5"
+MISTAKES = {
+    'levels=("L9",)': f"levels=('L9',): {LEVELS}",
+    'levels=("L1", "L4")': f"levels=('L1', 'L4'): {LEVELS}",
+    'levels="L1"': f"levels='L1': {LEVELS}",
+    "levels=()": f"levels=(): {LEVELS}",
+    "levels=3": f"levels=3: {LEVELS}",
+    "levels=[[]]": f"levels=[[]]: {LEVELS}",
+    'budget="all"': 'budget=\'all\' is neither "ci" nor "exhaustive"',
+    'seed="1"': "seed='1' is not a number from 0",
+    "seed=-1": "seed=-1 is not a number from 0",
+    'level=("L1",)': "it takes levels=, budget= and seed=, not level",
+    '("L1",)': "it takes levels=, budget= and seed=, not ('L1',)",
+}
+
+
+def test_marker_that_asks_for_what_there_is_not_is_one_line(tmp_path: Path) -> None:
+    """A mistyped marker does not run less than was meant, and nobody sees the plugin's source.
+
+    Method: a test with each kind of mistake; every line of every failure.
+    """
+    source = "import pytest\nfrom fault_injection.examples.notes import NOTES\n"
+    for number, arguments in enumerate(MISTAKES):
+        source += (
+            f"@pytest.mark.fault_injection({arguments})\n"
+            f"def test_{number}(crash_test): crash_test(NOTES)\n"
+        )
+    ran = pytest_of(tmp_path, source, *PLUGIN)
+    check_equal(ran.returncode, 1, ran.stdout)
+    failures = ran.stdout.partition("= ERRORS =")[2].partition("short test summary")[0]
+    lines = [line for line in failures.splitlines() if line.strip("_= ") and line[:3] != "___"]
+    expected = [f"the marker fault_injection is wrong: {said}" for said in MISTAKES.values()]
+    check_equal(lines, expected, ran.stdout)
+
+
+def test_what_is_no_workload_is_one_line(tmp_path: Path) -> None:
+    """A class in place of its object shows no source of the harness. Method: the example's."""
     source = (
-        "import pytest\nfrom fault_injection.examples.notes import NOTES\n"
-        f"@pytest.mark.fault_injection({arguments})\n"
-        "def test_notes(crash_test): crash_test(NOTES)\n"
+        "from fault_injection.examples.notes import Job\n"
+        "def test_notes(crash_test): crash_test(Job)\n"
     )
     ran = pytest_of(tmp_path, source, *PLUGIN)
     check_equal(ran.returncode, 1, ran.stdout)
-    check("ValueError" in ran.stdout and said in ran.stdout, ran.stdout)
+    check("crash_test takes a workload: it is the class Job; name an obj" in ran.stdout, ran.stdout)
+    check("fault_injection/" not in ran.stdout, ran.stdout)
 
 
 STAND_IN = """
@@ -145,7 +167,8 @@ def test_it(crash_test): crash_test(Toy("{name}"))
         ("violates", "0", 1, "v1.L1.violates.weak.6.c0ffee"),
         ("absent", "0", 0, "L1: no such thing here; remedy: install it"),
         ("absent", "1", 1, "LASTGOOD_REQUIRE_ALL=1, but L1: no such thing here"),
-        ("unfit", "0", 1, "cannot be tested: unfit acknowledges nothing"),
+        ("unfit", "0", 1, "the workload cannot be tested: unfit acknowledges nothing"),
+        ("mistaken", "0", 1, "cannot be tested: mine.py:12: NameError: name 'x' is not defined"),
     ],
 )
 def test_what_levels_say_is_what_the_test_says(

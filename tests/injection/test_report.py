@@ -157,6 +157,20 @@ def test_junit_has_a_case_for_each_variant_with_its_replay_command() -> None:
         check(part in text, text)
 
 
+def test_mistake_in_a_workload_is_told_to_people_and_programs_alike() -> None:
+    """Nobody takes somebody's NameError for a finding. Method: all three forms of such a run."""
+    mistaken = report("fine", "mistaken")
+    text = "mine.py:12: NameError: name 'x' is not defined"
+    check(f"\nL1 mistaken: bad workload: {text}" in as_text(mistaken), as_text(mistaken))
+    document = as_document(mistaken)
+    check_equal(document["outcome"], "bad workload", "outcome")
+    told = {one["workload"]: one for one in document["not_run"] if one["level"] == "L3"}["mistaken"]
+    check_equal((told["ending"], told["reason"][:46]), ("bad workload", text), "document")
+    top = ElementTree.fromstring(as_junit(mistaken))  # noqa: S314 - it is our own
+    errors = [error.get("message", "") for error in top.iter("error")]
+    check_equal([error[:60] for error in errors], [f"bad workload: {text}"] * 2, "JUnit")
+
+
 @pytest.mark.parametrize(
     ("ending", "outcome"),
     [

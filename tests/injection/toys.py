@@ -87,6 +87,8 @@ def _behave(name: str) -> None:
         raise NotRunError("no such thing here", remedy="install it")
     if name == "unfit":
         raise BadWorkloadError("unfit acknowledges nothing")
+    if name == "mistaken":
+        raise BadWorkloadError("mine.py:12: NameError: name 'x' is not defined \x1b[31m")
     if name == "raises":
         raise TypeError("a defect\nof two lines")
     if name == "dies":
