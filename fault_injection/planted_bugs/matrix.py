@@ -6,7 +6,7 @@ is found there, too, proves nothing. It returns a ``Matrix``::
 
     matrix.verdicts    one for each mutant of the catalogue, in its order
     matrix.score       killed / (all − equivalent − later)
-    matrix.exit_code   0: each was found where it must be; 2: one was not
+    matrix.exit_code   0: each was found where it must be; 2: one was not; 3: one was not run
     matrix.as_text()   a table: name, L1 L2 L3 L5 T (x: found, !: missed), by which judgement …
     matrix.as_document()  the same as plain JSON data
 
@@ -35,12 +35,15 @@ LEVELS: Final[tuple[Where, ...]] = ("L1", "L2", "L3", "L5", "T")
 LIMITS_S: Final = {"ci": 120.0, "exhaustive": 1800.0}
 """What one mutant may take, by budget: it ends one that hangs, not one on a busy machine."""
 EXIT_SURVIVORS: Final = 2
+EXIT_NOT_RUN: Final = 3
 
 Outcome = Literal[
-    "killed", "survived", "equivalent", "later", "not planted", "broken patch", "not proven"
-]
+    "killed", "survived", "equivalent", "later",
+    "not planted", "broken patch", "not proven", "not run",
+]  # fmt: skip
 """``not planted``: the wrong code was never entered; ``broken patch``: it fails as no mistake of a
-store does; ``not proven``: the same run without it is not clean either."""
+store does; ``not proven``: the same run without it is not clean either;
+``not run``: only a test of the clone can find it, and there is none here."""
 _FINE: Final = ("killed", "equivalent", "later")
 
 
@@ -90,8 +93,11 @@ class Matrix:
 
     @property
     def exit_code(self) -> int:
-        """0, or 2 if anything was not found where it must be."""
-        return 0 if all(v.outcome in _FINE for v in self.verdicts) else EXIT_SURVIVORS
+        """0; 2 if anything was not found where it must be, or 3 if that alone was not run."""
+        bad = {verdict.outcome for verdict in self.verdicts} - set(_FINE)
+        if bad == {"not run"}:
+            return EXIT_NOT_RUN
+        return EXIT_SURVIVORS if bad else 0
 
     def as_text(self) -> str:
         """The table, for people."""
@@ -191,6 +197,8 @@ def _verdict(mutant: Mutant, ended: Ended[Trial], clean: dict[_Run, str]) -> Ver
         outcome, why = "survived", ended.failure
     elif one.broken:
         outcome, why = "broken patch", one.broken
+    elif one.not_run and not missed:
+        outcome, why = "not run", one.not_run
     elif not one.calls:
         outcome, why = "not planted", "the wrong code was never entered"
     elif missed:
@@ -230,7 +238,9 @@ def _lines(matrix: Matrix) -> Iterator[str]:
             yield f"{v.outcome}: {v.name}: {v.mistake}"
     count = sum(v.outcome == "killed" for v in matrix.verdicts)
     asked = sum(v.outcome not in ("equivalent", "later") for v in matrix.verdicts)
-    yield f"{count} of {asked} killed, score {matrix.score:.3f}, {matrix.seconds:.0f} s"
+    left_out = sum(v.outcome == "not run" for v in matrix.verdicts)
+    killed = f"{count} of {asked} killed" + (f", {left_out} not run" if left_out else "")
+    yield f"{killed}, score {matrix.score:.3f}, {matrix.seconds:.0f} s"
 
 
 def _cell(verdict: Verdict, level: Where) -> str:

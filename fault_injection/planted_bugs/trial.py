@@ -60,6 +60,7 @@ class Trial:
         deaths: Where it was found, by level.
         missed: Levels that it is declared for, which were asked and did not find it.
         elsewhere: Violations of other judgements, and what could not be run, for people.
+        not_run: What it is declared for and cannot be asked here, with the remedy.
         broken: An error that says that the patch, not lastgood, is wrong.
         calls: How often the wrong code was entered.
     """
@@ -67,6 +68,7 @@ class Trial:
     deaths: dict[Where, Death] = field(default_factory=dict)
     missed: list[Where] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
+    not_run: str = ""
     broken: str = ""
     calls: int = 0
 
@@ -87,7 +89,11 @@ def tried(mutant: Mutant, registry: Registry, plan: Plan, *, everywhere: bool) -
     with mutant.planted(plant):
         for kill in (*mutant.killed_by, *others):
             workloads = _workloads(kill, registry, all_of_them=kill not in others)
-            death = _found(kill, registry, workloads, plan, trial)
+            try:
+                death = _found(kill, registry, workloads, plan, trial)
+            except NotRunError as error:
+                trial.not_run = str(error)
+                continue
             if death is not None:
                 trial.deaths[kill.where] = death
             elif kill not in others:
@@ -174,6 +180,9 @@ def _told(kill: Kill, tally: Tally, trial: Trial) -> Death | None:
 
 def _found_by_tests(kill: Kill, trial: Trial) -> Death | None:
     for test in kill.first:
+        path = test.partition("::")[0]
+        if not (REPOSITORY / path).is_file():  # what is installed has no tests
+            raise NotRunError(f"there is no {path}", remedy="take a clone of lastgood")
         death, told = _tested(test)
         if death is not None and death.oracle in _HONEST:
             return death

@@ -105,3 +105,18 @@ def test_installed_command_and_fixtures_work(installed: Path, tmp_path: Path) ->
     ran = run(installed, tmp_path, sys.executable, *words)
     check_equal(ran.returncode, 0, ran.stdout + ran.stderr)
     check("2 passed" in ran.stdout, ran.stdout)
+
+
+def test_planted_bug_that_only_a_test_of_the_clone_finds_is_not_run(
+    installed: Path, tmp_path: Path
+) -> None:
+    """Where the tests are not there, nothing is said of what they would find.
+
+    Method: the installed command, with a planted bug that a test alone is declared for.
+    """
+    words = ("-m", "fault_injection", "mutants", "--mutant", "empty fing", "--workers", "1")
+    ran = run(installed, tmp_path, sys.executable, *words)
+    check_equal(ran.returncode, 3, ran.stdout + ran.stderr)
+    check("NOT RUN: empty fingerprint accepted" in ran.stdout, ran.stdout)
+    check("there is no tests/" in ran.stdout and "remedy: take a clone" in ran.stdout, ran.stdout)
+    check("0 of 1 killed, 1 not run" in ran.stdout, ran.stdout)
