@@ -45,7 +45,7 @@ class Ended(Generic[_T]):
 
 
 def ended(
-    tasks: Sequence[Callable[[], _T]], *, workers: int, limit_s: float
+    tasks: Sequence[Callable[[], _T]], *, workers: int, limit_s: float, within: Path | None = None
 ) -> Generator[tuple[int, Ended[_T]], None, None]:
     """Run every task in a process of its own; yields each task's number when it has ended.
 
@@ -56,10 +56,11 @@ def ended(
         tasks: What to run, in that order; what they return must be picklable.
         workers: How many at a time.
         limit_s: What one may take.
+        within: Where their temporary files are put; None: where those of all programs are.
     """
     waiting = list(enumerate(tasks))
     at_work: list[_Worker] = []
-    with temporary_folder() as folder:
+    with temporary_folder(within) as folder:
         try:
             while waiting or at_work:
                 while waiting and len(at_work) < workers:
@@ -85,13 +86,19 @@ def told(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def temporary_folder() -> Iterator[Path]:
+def temporary_folder(within: Path | None = None) -> Iterator[Path]:
     """A folder as long as the block lasts."""
-    made = Path(tempfile.mkdtemp(prefix="fault_injection."))
+    made = Path(tempfile.mkdtemp(prefix="fault_injection.", dir=within))
     try:
         yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def in_memory() -> Path | None:
+    """Where files are in main memory alone, or None: there a sync waits for no disk."""
+    place = Path("/dev/shm")
+    return place if place.is_dir() and os.access(place, os.W_OK | os.X_OK) else None
 
 
 @contextlib.contextmanager

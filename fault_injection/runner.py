@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from fault_injection.level import Level, NotRunError, Plan, Tally
 from fault_injection.memory.calls import Killed
-from fault_injection.pool import ended, temporary_files, temporary_folder, told
+from fault_injection.pool import ended, in_memory, temporary_files, temporary_folder, told
 from fault_injection.state_id import LevelName
 from fault_injection.workload import BadWorkloadError, Workload
 
@@ -105,14 +105,15 @@ def _results(
     jobs: Sequence[Job], order: list[int], plan: Plan, workers: int, limit_s: float | None
 ) -> Generator[tuple[int, Result], None, None]:
     tasks = [partial(tried, jobs[at], plan) for at in order]
+    within = in_memory()  # L2 sees what the kernel shows, which is the same above any disk
     if workers == 1:
         for at, task in zip(order, tasks, strict=True):
-            with temporary_folder() as folder, temporary_files(folder):
+            with temporary_folder(within) as folder, temporary_files(folder):
                 result = task()
             yield at, result
         return
     with contextlib.closing(
-        ended(tasks, workers=workers, limit_s=limit_s or LIMITS_S[plan.budget])
+        ended(tasks, workers=workers, limit_s=limit_s or LIMITS_S[plan.budget], within=within)
     ) as done:
         for number, end in done:
             job = jobs[order[number]]

@@ -6,9 +6,10 @@ state is a disk, as its content alone, and what was told; each one is judged onc
 forked for that.
 
 A death leaves what the kernel shows, so nothing is learnt here about what is durable: that is
-L3's. A fault that is no death, a short write or an error, must leave a job that goes on or ends
-with a typed error; any other exception, a hang or a process left behind is a violation of
-``error``.
+L3's. What the kernel shows does not depend on the disk below, so a run keeps its files in main
+memory where it can. A fault that is no death, a short write or an error, must leave a job that goes
+on or ends with a typed error; any other exception, a hang or a process left behind is a violation
+of ``error``.
 
 In the budget ``ci`` each fault strikes a sample of the calls: most of it calls that change what is
 visible, of errors also calls that flush it. Deaths before such calls are tried most, because a

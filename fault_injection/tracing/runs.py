@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
 Fault = Literal[
@@ -41,7 +41,7 @@ class TracedCall:
         size_bytes: How many bytes a write was given, 0 for all else.
         creates: Whether it is an open that may create.
         count: How many calls of that name had been made by then, this one included, about files
-            anywhere; of a driver that finds a call by that.
+            anywhere; a call is found by that, and no part of what it is.
     """
 
     number: int
@@ -50,7 +50,7 @@ class TracedCall:
     what: str
     size_bytes: int = 0
     creates: bool = False
-    count: int = 0
+    count: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         return " ".join(part for part in (self.name, self.path or ".", self.what) if part)
@@ -109,6 +109,10 @@ class Run:
     struck: bool = False
 
 
+Detail = Literal["all", "struck"]
+"""What is seen of a run: all calls, or the struck one alone, which is found by its count."""
+
+
 class Driver(Protocol):
     """What runs a job and strikes it at a system call."""
 
@@ -118,7 +122,13 @@ class Driver(Protocol):
         ...
 
     def run(
-        self, job: Job, *, top: str, strike: Strike | None = None, limit_s: float = LIMIT_S
+        self,
+        job: Job,
+        *,
+        top: str,
+        strike: Strike | None = None,
+        detail: Detail = "all",
+        limit_s: float = LIMIT_S,
     ) -> Run:
         """Run ``job`` in a process of its own; none of its processes is left when this returns.
 
@@ -126,6 +136,8 @@ class Driver(Protocol):
             job: What is done.
             top: Real path of the directory whose calls are crash points.
             strike: What is done to which of them.
+            detail: With ``struck`` a run is several times as fast, its ``calls`` hold the struck
+                one at most, and what was said is in order but for its number of calls.
             limit_s: How long it may take.
         """
         ...

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from fault_injection.tracing import children
-from fault_injection.tracing.runs import LIMIT_S, Fault, Job, Run, Strike, TracedCall
+from fault_injection.tracing.runs import LIMIT_S, Detail, Fault, Job, Run, Strike, TracedCall
 from fault_injection.tracing.syscalls import SHAPES
 
 _SET_TRACER: Final = 0x59616D61
@@ -54,7 +54,13 @@ class StraceDriver:
         return None if run.calls else "strace shows no call here"
 
     def run(
-        self, job: Job, *, top: str, strike: Strike | None = None, limit_s: float = LIMIT_S
+        self,
+        job: Job,
+        *,
+        top: str,
+        strike: Strike | None = None,
+        detail: Detail = "all",
+        limit_s: float = LIMIT_S,
     ) -> Run:
         """Run ``job`` in a process of its own; none of its processes is left when this returns.
 

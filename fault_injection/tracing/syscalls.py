@@ -91,6 +91,8 @@ LEAVES_GROUP: Final = {109: "setpgid", 112: "setsid"}
 WRITE: Final = 1
 WATCHED: Final = (*SHAPES, *LEAVES_GROUP)
 """Calls that a job stops at."""
+NUMBERS: Final = {shape.name: number for number, shape in SHAPES.items()}
+"""The kernel's numbers of them, by name."""
 SYNCS: Final = ("fsync", "fdatasync", "sync_file_range", "syncfs")
 CHANGES: Final = (
     "write", "writev", "pwrite64", "pwritev", "pwritev2", "sendfile", "splice", "copy_file_range",
@@ -106,7 +108,9 @@ def changes(call: TracedCall) -> bool:
     return call.creates or call.name in CHANGES
 
 
-def described(pid: int, stop: ptrace.Stop, *, top: str, number: int) -> TracedCall | None:
+def described(
+    pid: int, stop: ptrace.Stop, *, top: str, number: int, count: int
+) -> TracedCall | None:
     """The call at whose entry a process stands, if it is about a file below ``top``."""
     shape = SHAPES.get(stop.number)
     if shape is None:
@@ -125,6 +129,7 @@ def described(pid: int, stop: ptrace.Stop, *, top: str, number: int) -> TracedCa
         " ".join(_details(shape, stop.arguments, shown[:-1], size_bytes, flags)),
         size_bytes=size_bytes,
         creates=bool(flags & os.O_CREAT),
+        count=count,
     )
 
 

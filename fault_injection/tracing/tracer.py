@@ -3,7 +3,9 @@
 Each process and thread of the job is followed. It stops before each system call that may be about
 a file; those about files below the top are numbered there, in the order in which they are seen,
 and the one whose number the strike names is struck. Behind a call it stops only where somebody
-wants to know: in a recording, and of a struck run behind what changes something.
+wants to know: in a recording, and of a struck run behind what changes something. Most of the time
+of a run goes into stops. Where the struck call alone is looked at, the job stops at calls of that
+name, and where it says something.
 
 =================  ==============================================================================
 ``kill-before``    the call is taken back, everything of the job is killed
@@ -24,13 +26,16 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Final
 
 from fault_injection.tracing import children, ptrace, seccomp, syscalls
 from fault_injection.tracing.runs import (
     FAULTS,
     LIMIT_S,
+    Detail,
     Fault,
     Heard,
     Job,
@@ -69,23 +74,31 @@ class PtraceDriver:
         return None if run.calls else "ptrace shows no call here"
 
     def run(
-        self, job: Job, *, top: str, strike: Strike | None = None, limit_s: float = LIMIT_S
+        self,
+        job: Job,
+        *,
+        top: str,
+        strike: Strike | None = None,
+        detail: Detail = "all",
+        limit_s: float = LIMIT_S,
     ) -> Run:
         """Run ``job`` in a process of its own; none of its processes is left when this returns.
 
         Raises:
             OSError: It cannot be traced.
         """
+        sought = strike if detail == "struck" else None
+        ready = partial(_wait_for_tracer, syscalls.WATCHED if sought is None else _seeking(sought))
         reading, writing = os.pipe()
         try:
             os.set_blocking(reading, False)
-            pid = children.fork(job, writing=writing, limit_s=limit_s, ready=_wait_for_tracer)
+            pid = children.fork(job, writing=writing, limit_s=limit_s, ready=ready)
         except BaseException:
             os.close(reading)
             raise
         finally:
             os.close(writing)
-        traced = _Traced(pid, top=top, strike=strike, reading=reading)
+        traced = _Traced(pid, top=top, strike=strike, detail=detail, reading=reading)
         try:
             return traced.run()
         finally:
@@ -93,23 +106,31 @@ class PtraceDriver:
             os.close(reading)
 
 
-def _wait_for_tracer() -> None:
+def _seeking(strike: Strike) -> set[int]:
+    return {syscalls.NUMBERS[strike.call.name], syscalls.WRITE, *syscalls.LEAVES_GROUP}
+
+
+def _wait_for_tracer(watched: Collection[int]) -> None:
     ptrace.trace_me()
     os.kill(os.getpid(), signal.SIGSTOP)
-    seccomp.stop_at(syscalls.WATCHED)
+    seccomp.stop_at(watched)
 
 
 class _Traced:
     """One run."""
 
-    def __init__(self, root: int, *, top: str, strike: Strike | None, reading: int) -> None:
+    def __init__(
+        self, root: int, *, top: str, strike: Strike | None, detail: Detail, reading: int
+    ) -> None:
         self._root = root
         self._top = top
         self._strike = strike
+        self._detail = detail
         self._reading = reading
         self._heard = Heard()
         self._is_saying = False
         self._calls: list[TracedCall] = []
+        self._counts = Counter[int]()
         self._errors: dict[int, int] = {}
         self._under_way: dict[int, TracedCall] = {}
         self._restore: dict[int, tuple[int, int]] = {}
@@ -209,7 +230,7 @@ class _Traced:
             return
         if self._is_saying:
             self._hear()
-        call = syscalls.described(pid, stop, top=self._top, number=len(self._calls))
+        call = self._described(pid, stop)
         self._is_saying = call is None and stop.number == syscalls.WRITE
         if call is None:
             return
@@ -222,6 +243,17 @@ class _Traced:
                 self._strike_entry(pid, stop, call, self._strike.fault)
             else:
                 self._kill()  # another job than the one that was recorded
+
+    def _described(self, pid: int, stop: ptrace.Stop) -> TracedCall | None:
+        """The call, if it is one to be looked at."""
+        self._counts[stop.number] += 1
+        number, count = len(self._calls), self._counts[stop.number]
+        if self._strike is not None and self._detail == "struck":
+            sought = self._strike.call
+            if (stop.number, count) != (syscalls.NUMBERS[sought.name], sought.count):
+                return None
+            number = sought.number
+        return syscalls.described(pid, stop, top=self._top, number=number, count=count)
 
     def _strike_entry(self, pid: int, stop: ptrace.Stop, call: TracedCall, fault: Fault) -> None:
         self._struck = True

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from fault_injection import runner
 from fault_injection.level import Plan, Tally
 from fault_injection.levels.kill import Kill
+from fault_injection.pool import in_memory
 from fault_injection.state_id import BadStateIdError, StateId
 from fault_injection.tracing.runs import FAULTS
 from fault_injection.workload import BadWorkloadError, Recovered, Violation
@@ -21,6 +23,7 @@ from lastgood.errors import StorageError
 from tests.injection import small_jobs
 from tests.injection.leaks import nothing_left
 from tests.injection.small_jobs import Small
+from tests.support import require
 from tests.support.check import check, check_equal
 from tests.support.require import REPOSITORY, require_strace
 
@@ -145,6 +148,16 @@ def test_a_recovery_that_hangs_or_raises_is_a_violation() -> None:
             [("error", got)],
             "violations",
         )
+
+
+def test_what_the_command_strikes_lies_in_main_memory_where_there_is_such_a_place() -> None:
+    """A run waits for no disk, as nothing that L2 sees depends on one. Method: ask a job."""
+    place = in_memory()
+    if place is None:
+        require.missing("no file system in main memory", remedy="mount a tmpfs at /dev/shm")
+    job = Small("where", before=lambda top, world: _raise(ValueError(str(top))))
+    (result,) = runner.run([runner.Job(Kill(), job)], ALL, workers=1)
+    check(f"ValueError: {place}/" in result.reason, result.reason)
 
 
 # --- workloads that cannot be tested --------------------------------------------------------

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fault_injection.tracing import children as forked
-from fault_injection.tracing.runs import FAULTS, Fault, Run, Strike, TracedCall
+from fault_injection.tracing.runs import FAULTS, OF_WRITES, Detail, Fault, Run, Strike, TracedCall
 from fault_injection.tracing.tracer import PtraceDriver
 from tests.injection.leaks import nothing_left
 from tests.support.check import check, check_equal
@@ -39,13 +39,20 @@ class Place:
         self.top = folder
 
     def run(
-        self, job: Callable[[Path, int], object], strike: Strike | None = None, **given: float
+        self,
+        job: Callable[[Path, int], object],
+        strike: Strike | None = None,
+        *,
+        detail: Detail = "all",
+        limit_s: float = 20.0,
     ) -> Run:
         self._count += 1
         self.top = self._folder / str(self._count)
         self.top.mkdir()
         top = self.top
-        return PtraceDriver().run(lambda fd: job(top, fd), top=str(top), strike=strike, **given)
+        return PtraceDriver().run(
+            lambda fd: job(top, fd), top=str(top), strike=strike, detail=detail, limit_s=limit_s
+        )
 
     def struck(self, job: Callable[[Path, int], object], name: str, fault: Fault) -> Run:
         """Run it, then strike the first call of that name."""
@@ -236,6 +243,50 @@ def test_a_job_that_makes_another_call_there_is_not_struck(place: Place) -> None
     check(not place.run(replaces, Strike(past, "EIO")).struck, "what never came was struck")
 
 
+def test_a_call_is_struck_in_the_same_way_where_no_other_is_looked_at(place: Place) -> None:
+    """Who looks at the struck call alone sees the same disk, and hears the same.
+
+    Method: each fault at some calls, with calls of the same name elsewhere; both ways.
+    """
+
+    def job(top: Path, fd: int) -> None:
+        (place._folder / "elsewhere").write_bytes(b"x")
+        replaces(top, fd)
+        (place._folder / "elsewhere").write_bytes(b"x")
+        (top / "below" / "file").write_bytes(b"xy")
+
+    for call in place.run(job).calls:
+        for at, fault in enumerate(FAULTS):
+            if fault in OF_WRITES and not call.size_bytes:
+                continue
+            if call.name not in ("write", "renameat") and (at + call.number) % 4:
+                continue
+            left = []
+            for detail in ("all", "struck"):
+                run = place.run(job, Strike(call, fault), detail=detail)
+                check(run.struck, f"{fault} at {call}: {detail}")
+                ended = (run.signal, run.status, run.escaped.partition(":")[0], said(run))
+                left.append((ended, place.names(), run.calls[call.number :][:1] or run.calls))
+            check_equal(left[1], left[0], f"{fault} at {call}")
+            check_equal(left[1][2], [call], f"{fault} at {call}: what was looked at")
+
+
+def test_another_call_at_that_count_is_not_struck(place: Place) -> None:
+    """A run that parts from its recording proves nothing, also where little is looked at.
+
+    Method: another file, another size, a count that is never reached, or reached elsewhere.
+    """
+    recorded = place.run(replaces).calls
+    for call in (
+        replace(recorded[5], path="other"),
+        replace(recorded[2], size_bytes=99),
+        replace(recorded[2], count=99),
+        replace(recorded[2], count=recorded[2].count + 1),
+    ):
+        run = place.run(replaces, Strike(call, "kill-after"), detail="struck")
+        check(not run.struck, f"{call} was struck")
+
+
 def test_an_ended_job_says_how(place: Place) -> None:
     """An exception, an exit status and a signal of its own are told apart.
 
@@ -281,6 +332,9 @@ def test_a_job_may_say_more_than_a_pipe_holds(place: Place) -> None:
 
     run = place.run(job, limit_s=60.0)
     check_equal([int(line.split()[0]) for line in said(run)], list(range(1000)), "lines")
+    last = Strike(run.calls[-1], "EIO")
+    run = place.run(job, last, detail="struck", limit_s=60.0)
+    check_equal([int(line.split()[0]) for line in said(run)], list(range(901)), "lines")
 
 
 def test_runs_of_a_small_job_are_fast_enough_to_try_every_call(place: Place) -> None:
