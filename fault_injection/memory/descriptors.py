@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 from fault_injection.memory.disk import Disk, File, Folder
 from fault_injection.memory.operations import ROOT
 
+_NOT_BUILT: Final = ("O_APPEND", "O_TRUNC", "O_SYNC", "O_DSYNC", "O_TMPFILE")
 _NAME_BYTES: Final = 255
 """Longer names are refused, as by the file systems in use."""
 
@@ -153,6 +154,20 @@ def shown(held: Description | None) -> str:
 
 def refuse(number: int) -> NoReturn:
     raise OSError(number, os.strerror(number))
+
+
+def check_flags(flags: int) -> None:
+    """Refuse what this machine would pass over: who opens so would be tested for something else.
+
+    Raises:
+        NotImplementedError: Not an error of the system: no store is meant to go on with it.
+    """
+    for name in _NOT_BUILT:
+        flag = getattr(os, name) & ~os.O_DIRECTORY
+        if flags & flag == flag:
+            raise NotImplementedError(
+                f"a machine in memory has no {name}; make the call it stands for"
+            )
 
 
 def check_name(name: str) -> None:

@@ -35,6 +35,7 @@ from fault_injection.memory.descriptors import (
     Descriptors,
     Locks,
     Place,
+    check_flags,
     check_name,
     refuse,
     shown,
@@ -91,6 +92,7 @@ class Process:
 
     def open(self, path: str, flags: int, *, mode: int = 0o600, dir_fd: int | None = None) -> int:
         """System call openat."""
+        check_flags(flags)
         creates = bool(flags & os.O_CREAT)
         what = f"{path}{' O_CREAT' if creates else ''}{' O_EXCL' if flags & os.O_EXCL else ''}"
         place = self._fds.place(path, dir_fd)

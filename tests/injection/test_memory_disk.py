@@ -269,3 +269,12 @@ def test_a_file_lives_as_long_as_it_is_held() -> None:
     check_equal(system.fstat(fd).st_nlink, 0, "links")
     check_equal([path for path, _ in machine.disk.tree().paths()], ["disk"], "names")
     check(isinstance(machine.disk.nodes[ROOT], Folder), "the root is a directory")
+
+
+@pytest.mark.parametrize("name", ["O_APPEND", "O_TRUNC", "O_SYNC", "O_DSYNC", "O_TMPFILE"])
+def test_flag_that_would_be_passed_over_is_refused(name: str) -> None:
+    """Nobody's store is tested for something else than it does. Method: each flag of open."""
+    process = MemoryMachine().process()
+    with pytest.raises(NotImplementedError, match=f"has no {name};"):
+        process.open("/disk", READ_WRITE | getattr(os, name))
+    check_equal(process.open_paths, [], "what is open")
