@@ -127,7 +127,7 @@ class Job:
                 found = notes.read()
             if found not in told.may_be_newest():
                 raise Violation("O1", expected=f"one of {told.may_be_newest()}", got=f"{found}")
-        return Recovered("newest whole note", f"note {found}")
+        return Recovered("newest whole note" if found else "nothing yet", f"note {found}")
 
 
 NOTES: Final = Job()

@@ -14,6 +14,7 @@ A comment before a block changes how it is run:
 * ``<!-- test: fresh -->``: in a fresh directory, with a fresh environment.
 * ``<!-- test: before: COMMAND -->``: after that command, which the reader need not see.
 * ``<!-- test: elsewhere: FILE -->``: not here; that test file runs it.
+* ``<!-- test: file: NAME -->``: not run, but kept as that file for the blocks behind it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _FENCE: Final = re.compile(
     r"^(?P<ticks>```+)(?P<language>[^\n`]*)\n(?P<body>.*?)^(?P=ticks)\s*?$",
     re.MULTILINE | re.DOTALL,
 )
-_ORDER: Final = re.compile(r"<!-- test: (fresh|before|elsewhere)(?:: ([^\n]*))? -->")
+_ORDER: Final = re.compile(r"<!-- test: (fresh|before|elsewhere|file)(?:: ([^\n]*))? -->")
 _PRINTED: Final = re.compile(r"^\s*print\(.*\)  # (.*)$", re.MULTILINE)
 _TIMEOUT_S: Final = 100
 
@@ -115,13 +116,19 @@ def blocks(text: str) -> Iterator[Block]:
         yield Block(line, found["language"].strip(), found["body"], orders)
 
 
-def run_document(path: Path, *, scratch: Path, top: Path) -> int:
+def run_document(path: Path, *, scratch: Path, top: Path, python_path: str = "") -> int:
     """Run every block of a document; returns how many were run.
+
+    Args:
+        path: The document.
+        scratch: Directories are made here.
+        top: Of the clone.
+        python_path: Where Python finds what is not installed.
 
     Raises:
         AssertionError: A block does not do what it says, with its line.
     """
-    shell = _fresh(scratch)
+    shell = _fresh(scratch, python_path)
     count = 0
     for block in blocks(path.read_text(encoding="utf-8")):
         where = f"{path.name}:{block.line}"
@@ -130,9 +137,12 @@ def run_document(path: Path, *, scratch: Path, top: Path) -> int:
             check((top / orders["elsewhere"]).is_file(), f"{where}: {orders['elsewhere']} is gone")
             continue
         if "fresh" in orders:
-            shell = _fresh(scratch)
+            shell = _fresh(scratch, python_path)
         if "before" in orders:
             check_equal(shell.sh(orders["before"])[0], 0, f"{where}: what comes before it")
+        if "file" in orders:
+            (shell.folder / orders["file"]).write_text(block.body, encoding="utf-8")
+            continue
         if block.language not in SHOWN_ONLY:
             run_block(block, shell, where=where)
             count += 1
@@ -159,8 +169,11 @@ def run_block(block: Block, shell: Shell, *, where: str) -> None:
         raise AssertionError(f"{where}: a block that does not say what it is: {block.language!r}")
 
 
-def _fresh(scratch: Path) -> Shell:
-    return Shell(Path(tempfile.mkdtemp(dir=scratch)))
+def _fresh(scratch: Path, python_path: str) -> Shell:
+    shell = Shell(Path(tempfile.mkdtemp(dir=scratch)))
+    if python_path:
+        shell.environment["PYTHONPATH"] = python_path
+    return shell
 
 
 def _commands(body: str, *, where: str) -> Iterator[tuple[str, str]]:

@@ -10,14 +10,16 @@ from tests.docs.documents import Block, Shell, blocks, run_block, run_document
 from tests.support.check import check, check_equal
 
 TOP = Path(__file__).resolve().parents[2]
-DOCUMENTS = [*sorted(TOP.glob("*.md")), *sorted((TOP / "docs").glob("*.md"))]
+HARNESS = TOP / "fault_injection" / "README.md"
+DOCUMENTS = [*sorted(TOP.glob("*.md")), *sorted((TOP / "docs").glob("*.md")), HARNESS]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(TOP)))
 def test_every_block_of_a_document_does_what_it_says(path: Path, tmp_path: Path) -> None:
     """A reader may type what stands there. Method: as ``tests/docs/documents.py`` describes."""
-    count = run_document(path, scratch=tmp_path, top=TOP)
+    own = str(TOP) if path == HARNESS else ""  # it need not be installed
+    count = run_document(path, scratch=tmp_path, top=TOP, python_path=own)
     if path.name in ("README.md", "cli.md"):
         check(count > 0, "no block was run: this test would prove nothing")
 
@@ -80,6 +82,11 @@ def test_exports_reach_the_blocks_that_follow_and_a_fresh_directory_has_none(
     check_equal(run_document(tmp_path / "d.md", scratch=tmp_path, top=tmp_path), 3, "blocks run")
     found = [block.line for block in blocks((tmp_path / "d.md").read_text(encoding="utf-8"))]
     check_equal(found, [1, 7, 15, 21, 24], "lines")
+    (tmp_path / "f.md").write_text(
+        "<!-- test: file: a.py -->\n```python\nA = 1 / 0\n```\n```sh\ngrep -q A a.py\n```\n",
+        "utf-8",
+    )
+    check_equal(run_document(tmp_path / "f.md", scratch=tmp_path, top=tmp_path), 1, "blocks run")
     (tmp_path / "e.md").write_text("<!-- test: elsewhere: gone.py -->\n```\n```\n", "utf-8")
     with pytest.raises(AssertionError):
         run_document(tmp_path / "e.md", scratch=tmp_path, top=tmp_path)

@@ -13,6 +13,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from fault_injection.words import understood
+from tests.docs.documents import blocks
 from tests.injection.toys import ended
 from tests.support.check import check, check_equal
 
@@ -131,6 +133,20 @@ def test_words_that_cannot_be_understood_are_one_line_and_exit_code_1(words: lis
     check_equal(ran.returncode, 1, f"exit code: {ran.stdout} {ran.stderr}")
     check(ran.stdout == "" and ran.stderr.count("\n") == 1, ran.stdout + ran.stderr)
     check(len(ran.stderr) < 1200 and ran.stderr.strip().isprintable(), repr(ran.stderr))
+
+
+def test_commands_of_the_readme_are_understood() -> None:
+    """A reader may type what stands there. Method: the words of each of them; they are not run."""
+    text = (TOP / "fault_injection" / "README.md").read_text("utf-8")
+    commands = [
+        line.partition("#")[0].split()[3:]
+        for block in blocks(text)
+        for line in block.body.splitlines()
+        if line.startswith("python -m fault_injection")
+    ]
+    check(len(commands) > 7, f"{commands}")
+    for words in commands:
+        check_equal(understood(words).command, words[0], "command")
 
 
 def test_name_of_another_version_is_told_to_be_that() -> None:

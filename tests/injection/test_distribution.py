@@ -102,9 +102,10 @@ def test_installed_command_and_fixtures_work(installed: Path, tmp_path: Path) ->
         encoding="utf-8",
     )
     words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path))
-    ran = run(installed, tmp_path, sys.executable, *words)
-    check_equal(ran.returncode, 0, ran.stdout + ran.stderr)
-    check("2 passed" in ran.stdout, ran.stdout)
+    for named in ((), ("-p", "fault_injection.pytest_plugin")):
+        ran = run(installed, tmp_path, sys.executable, *words, *named)
+        check_equal(ran.returncode, 0, ran.stdout + ran.stderr)
+        check("2 passed" in ran.stdout, ran.stdout)
 
 
 def test_planted_bug_that_only_a_test_of_the_clone_finds_is_not_run(
