@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,6 +13,7 @@ from lastgood.errors import printable
 
 WIDTH: Final = 120
 _SHOWN_VIOLATIONS: Final = 20
+_SHOWN_ALIKE: Final = 3
 _SHOWN_RULES: Final = 12
 _NUMBERS: Final = ("points", "states", "distinct", "recovered", "violations")
 _NAMES_WIDTH: Final = WIDTH - 8 - len(_NUMBERS) * 11 - 12 - 9
@@ -65,8 +67,13 @@ def _line(level: str, name: str, row: Sums, width: int) -> str:
 
 
 def _violations(report: Report) -> list[str]:
-    lines, found = [], report.violations
-    for one in found[:_SHOWN_VIOLATIONS]:
+    """The first of each level, workload and judgement: a flood of one kind hides no other."""
+    lines, shown = [], Counter[tuple[str, str, str]]()
+    for one in report.violations:
+        kind = (one.id.level, one.id.workload, one.oracle)
+        if shown[kind] == _SHOWN_ALIKE or shown.total() == _SHOWN_VIOLATIONS:
+            continue
+        shown[kind] += 1
         lines += [
             f"VIOLATION {one.id}",
             f"  {one.oracle}: {ORACLES[one.oracle]}",
@@ -75,8 +82,9 @@ def _violations(report: Report) -> list[str]:
             f"  look      {report.one_state('explain', one)}",
             f"  again     {report.one_state('replay', one)}",
         ]
-    if len(found) > _SHOWN_VIOLATIONS:
-        lines.append(f"and {len(found) - _SHOWN_VIOLATIONS} more violations, all of them in --json")
+    more = len(report.violations) - shown.total()
+    if more:
+        lines.append(f"and {more} more violations, all of them in --json")
     return lines
 
 

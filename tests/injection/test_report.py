@@ -79,13 +79,23 @@ def test_variants_are_shown_when_asked_for_and_the_table_stays_readable() -> Non
     check_equal(rows[:2], [["L1", "fine", "weak"], ["L1", "fine", "posix"]], "rows")
 
 
-def test_many_violations_are_counted_and_the_first_are_shown() -> None:
-    """A flood does not hide that it is one. Method: fifty violations in one tally."""
-    flood = report("fine")
-    flood.results[0].tallies[0].violations.extend([violation()] * 50)
+def test_many_violations_are_counted_and_the_first_of_each_kind_are_shown() -> None:
+    """A flood hides neither that it is one nor what else there is.
+
+    Method: fifty violations of one kind before one of another level; then of thirty workloads.
+    """
+    flood = report("fine", "violates")
+    flood.results[0].tallies[0].violations.extend([violation("L1")] * 50)
     text = as_text(flood)
-    check_equal(text.count("VIOLATION"), 20, "shown")
-    check("and 30 more violations, all of them in --json" in text, text)
+    check_equal(text.count("VIOLATION v1.L1."), 3, "shown of L1")
+    check_equal(text.count("VIOLATION v1.L3."), 1, "shown of L3")
+    check("and 48 more violations, all of them in --json" in text, text)
+    many = report("fine")
+    one = violation()
+    many.results[0].tallies[0].violations.extend(
+        replace(one, id=replace(one.id, workload=f"w{number}")) for number in range(30)
+    )
+    check_equal(as_text(many).count("VIOLATION"), 20, "shown of thirty")
 
 
 def test_rules_are_whole_and_the_rare_ones_are_counted_together() -> None:
