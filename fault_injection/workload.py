@@ -44,9 +44,14 @@ class Violation(Exception):  # noqa: N818 - a finding, not a failure of this cod
         oracle: Which judgement says so.
         expected: What had to be, in words.
         got: What was.
+
+    Raises:
+        ValueError: There is no such judgement.
     """
 
     def __init__(self, oracle: Oracle, *, expected: str, got: str) -> None:
+        if oracle not in ORACLES:
+            raise ValueError(f"no judgement is called {oracle!r}; there are {', '.join(ORACLES)}")
         super().__init__(f"{oracle}: expected {expected}; got {got}")
         self.oracle = oracle
         self.expected = expected

@@ -13,6 +13,7 @@ from fault_injection.level import Plan
 from fault_injection.report import Outcome, Report, as_document, as_junit
 from fault_injection.runner import Ending, Job, Result, run
 from fault_injection.table import WIDTH, as_text
+from fault_injection.workload import Violation
 from tests.injection.toys import HOSTILE, Toy, ToyLevel, violation
 from tests.support.check import check, check_equal
 
@@ -205,3 +206,9 @@ def test_run_that_tried_nothing_is_no_success() -> None:
     check_equal(empty.outcome, "incomplete", "no results")
     nothing = replace(empty, results=(Result(level="L1", workload="fine"),))
     check_equal(nothing.outcome, "incomplete", "no states")
+
+
+def test_judgement_that_there_is_not_is_refused_where_it_is_made() -> None:
+    """Whoever mistypes one is told there, not behind all the work. Method: a small letter."""
+    with pytest.raises(ValueError, match="no judgement is called 'o1'; there are O1, O2, O3"):
+        Violation("o1", expected="20", got="10")  # type: ignore[arg-type]
