@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
+from fault_injection.limit import Overdue, limited
 from fault_injection.machine import Machine, MemoryMachine
 from fault_injection.memory.calls import Call, Hook
 from fault_injection.memory.disk import Disk, Tree
 from fault_injection.memory.operations import Operation
-from fault_injection.workload import BadWorkloadError, Workload
+from fault_injection.workload import BadWorkloadError, Violation, Workload
 from fault_injection.world import Told, World
 from lastgood.errors import LastgoodError
 
@@ -52,10 +57,15 @@ class Recording:
 
 
 def prepared(workload: Workload) -> tuple[Tree, Told]:
-    """What lies there before the job, and what the world knows of it."""
+    """What lies there before the job, and what the world knows of it.
+
+    Raises:
+        Overdue: It cannot be made.
+    """
     machine = MemoryMachine(seed="before")
     world = World()
-    workload.prepare(machine, world)
+    with limited():
+        workload.prepare(machine, world)
     machine.end()
     return machine.disk.tree(), world.told
 
@@ -69,6 +79,7 @@ def record(workload: Workload, *, hook: Hook | None = None) -> Recording:
 
     Raises:
         Killed: The hook killed the process.
+        Overdue: It took too long.
     """
     base, told = prepared(workload)
     return record_on(base, told, workload.run, hook=hook, seed="run")
@@ -77,12 +88,18 @@ def record(workload: Workload, *, hook: Hook | None = None) -> Recording:
 def record_on(
     base: Tree, told: Told, work: Work, *, hook: Hook | None = None, seed: str
 ) -> Recording:
-    """Run ``work`` once on a disk that holds ``base``, all of it durable."""
+    """Run ``work`` once on a disk that holds ``base``, all of it durable.
+
+    Raises:
+        Killed: The hook killed the process.
+        Overdue: It took too long.
+    """
     machine = MemoryMachine(base, seed=seed, hook=hook)
     world = World(told, calls=lambda: len(machine.calls))
     error: LastgoodError | None = None
     try:
-        work(machine, world)
+        with limited():
+            work(machine, world)
     except LastgoodError as raised:
         error = raised
     finally:
@@ -93,10 +110,15 @@ def record_on(
 def check_testable(workload: Workload) -> Recording:
     """Record the job, and return that if it can be tested.
 
+    What is left without a fault is recovered, gone on with and judged, too, for mistakes of the
+    workload. That the code under test breaks its word there is no such mistake, and is not told.
+
     Raises:
-        BadWorkloadError: Two runs make other calls, nothing is acknowledged, or it fails by itself.
+        BadWorkloadError: Two runs make other calls, nothing is acknowledged, or it fails or hangs
+            by itself.
     """
-    first, second = record(workload), record(workload)
+    with _mistakes(workload, findings=()):
+        first, second = record(workload), record(workload)
     if first.error is not None:
         raise BadWorkloadError(f"{workload.name} fails without a fault: {first.error}")
     if not first.calls:
@@ -104,21 +126,75 @@ def check_testable(workload: Workload) -> Recording:
             f"{workload.name} makes no call of a process of its machine: give your store what "
             "machine.process() returns in place of os"
         )
-    for one, other in zip(first.calls, second.calls, strict=False):
+    _check_same(workload, first.calls, second.calls)
+    if not _acknowledged(first):
+        raise BadWorkloadError(f"{workload.name} acknowledges nothing, so there is nothing to keep")
+    findings = (Violation, LastgoodError, OSError)
+    with suppress(*findings), _mistakes(workload, findings=findings):
+        _check_judges(workload, first)
+    return first
+
+
+def _check_same(workload: Workload, first: list[Call], second: list[Call]) -> None:
+    for one, other in zip(first, second, strict=False):
         if (one.name, one.what, one.operations) != (other.name, other.what, other.operations):
             raise BadWorkloadError(
                 f"{workload.name} is not deterministic: call {one.number} was "
                 f"{one.name} {one.what}, then {_differing(one, other)}"
             )
-    if len(first.calls) != len(second.calls):
+    if len(first) != len(second):
         raise BadWorkloadError(
-            f"{workload.name} is not deterministic: {len(first.calls)} calls, then "
-            f"{len(second.calls)}"
+            f"{workload.name} is not deterministic: {len(first)} calls, then {len(second)}"
         )
-    before = len(first.world.marks[0].told.names("acknowledged"))
-    if len(first.world.told.names("acknowledged")) == before:
-        raise BadWorkloadError(f"{workload.name} acknowledges nothing, so there is nothing to keep")
-    return first
+
+
+def _check_judges(workload: Workload, clean: Recording) -> None:
+    """Judge what the job left, go on with it, and judge that."""
+    left, told = clean.seen_after(len(clean.calls)), clean.world.told
+    with limited():
+        workload.judge(MemoryMachine(left, seed="judge"), told, depth="whole")
+    on = record_on(left, told, workload.go_on, seed="on")
+    if on.error is not None:
+        raise on.error
+    if not _acknowledged(on):
+        raise BadWorkloadError(
+            f"{workload.name}: its go_on acknowledges nothing, so that it shows nothing of a store "
+            "that goes on"
+        )
+    with limited():
+        further = MemoryMachine(on.seen_after(len(on.calls)), seed="further")
+        workload.judge(further, on.world.told, depth="short")
+
+
+def _acknowledged(recording: Recording) -> list[str]:
+    """Acts that were begun and acknowledged in a recording."""
+    before = recording.world.marks[0].told.names()
+    return [name for name in recording.world.told.names("acknowledged") if name not in before]
+
+
+@contextmanager
+def _mistakes(workload: Workload, *, findings: tuple[type[Exception], ...]) -> Iterator[None]:
+    """What is raised without a fault, but for ``findings``, is the workload's own mistake."""
+    passed: tuple[type[Exception], ...] = (BadWorkloadError, *findings)
+    try:
+        yield
+    except passed:
+        raise
+    except Overdue as error:
+        raise BadWorkloadError(f"{workload.name} {error}") from error
+    except Exception as error:
+        text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise BadWorkloadError(
+            f"{workload.name} fails without a fault, at {_where(workload, error)}: {text}"
+        ) from error
+
+
+def _where(workload: Workload, error: Exception) -> str:
+    """The file and line of the workload, if it is on the way of an error; else of its origin."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = getattr(sys.modules.get(type(workload).__module__), "__file__", None)
+    frame = next((one for one in reversed(frames) if one.filename == own), frames[-1])
+    return f"{Path(frame.filename).name}:{frame.lineno}"
 
 
 def _differing(one: Call, other: Call) -> str:

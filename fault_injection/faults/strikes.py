@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from fault_injection.faults import discipline
+from fault_injection.limit import Overdue, limited
 from fault_injection.machine import MemoryMachine
 from fault_injection.memory.calls import (
     WRITES,
@@ -110,14 +111,14 @@ class Ended:
         tree: What processes see on the disk.
         open_paths: What its processes held open when it had ended, except dead ones.
         escaped: Any other exception that escaped it.
-        is_stuck: It went on and on, and was killed.
+        stuck: How it went on and on until it was ended; empty: it did not.
     """
 
     recording: Recording
     tree: Tree
     open_paths: tuple[str, ...] = ()
     escaped: Exception | None = None
-    is_stuck: bool = False
+    stuck: str = ""
 
     def check(self, *, unread: Collection[str]) -> None:
         """Return only if a job may end so, whatever struck it.
@@ -125,9 +126,10 @@ class Ended:
         Raises:
             Violation: It may not.
         """
-        if self.is_stuck:
-            made = len(self.recording.calls)
-            raise Violation("error", expected="an end of the job", got=f"{made} calls, no end")
+        if self.stuck:
+            raise Violation("error", expected="an end of the job", got=self.stuck)
+        if isinstance(self.escaped, Violation):
+            raise self.escaped
         if self.escaped is not None:
             raise Violation("error", expected="a typed error", got=_shown(self.escaped))
         if self.recording.error is not None:
@@ -168,12 +170,16 @@ def run(work: Work, base: Tree, told: Told, *, seed: str, hook: Hook | None, usu
     world = World(told, calls=lambda: len(machine.calls))
     error: LastgoodError | None = None
     escaped: Exception | None = None
+    stuck = ""
     try:
-        work(machine, world)
+        with limited():
+            work(machine, world)
     except LastgoodError as raised:
         error = raised
     except BadWorkloadError:
         raise
+    except Overdue as overdue:
+        stuck = f"it {overdue}"
     except Killed:
         if len(machine.calls) <= limit:
             raise
@@ -182,8 +188,9 @@ def run(work: Work, base: Tree, told: Told, *, seed: str, hook: Hook | None, usu
     open_paths = [path for process in machine.processes for path in process.open_paths]
     machine.end()
     recording = Recording(base, machine.calls, world, error)
-    is_stuck = len(machine.calls) > limit
-    return Ended(recording, machine.disk.tree(), tuple(open_paths), escaped, is_stuck)
+    if len(machine.calls) > limit:
+        stuck = f"{len(machine.calls)} calls, no end"
+    return Ended(recording, machine.disk.tree(), tuple(open_paths), escaped, stuck)
 
 
 def check_error(error: LastgoodError, *, has_rivals: bool) -> None:

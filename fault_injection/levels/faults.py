@@ -20,15 +20,14 @@ from typing import Final
 
 from fault_injection.faults import strikes
 from fault_injection.faults.strikes import FAULTS, Ended, Fault
+from fault_injection.judgement import judge
 from fault_injection.level import Case, Plan, Tally
-from fault_injection.machine import MemoryMachine
 from fault_injection.memory.calls import Call
 from fault_injection.memory.disk import Tree
 from fault_injection.recording import Recording, check_testable, prepared
 from fault_injection.state_id import BadStateIdError, LevelName, StateId
 from fault_injection.workload import Recovered, Violation, Workload
 from fault_injection.world import Told
-from lastgood.errors import LastgoodError
 
 _CLEAN: Final = "clean"
 _IN_EVERY_SAMPLE: Final = ("EIO-once", "after-once", "short-once")
@@ -84,9 +83,19 @@ class Faults:
     name: LevelName = "L1"
 
     def run(self, workload: Workload, plan: Plan) -> Iterator[Tally]:
-        """Strike the job; the first tally is of the run that nothing strikes."""
+        """Strike the job; the first tally is of the run that nothing strikes.
+
+        If that breaks a promise, it is the last: every other would say the same again.
+
+        Raises:
+            BadWorkloadError: The workload cannot be tested.
+        """
         bench = _bench(workload)
-        yield _tally(bench, None, [len(bench.clean.calls)], plan, exhaustive=True)
+        clean = _tally(bench, None, [len(bench.clean.calls)], plan, exhaustive=True)
+        clean.exhaustive = not clean.violations
+        yield clean
+        if clean.violations:
+            return
         for fault, points in self.points(bench.clean.calls, plan).items():
             all_points = [call.number for call in bench.clean.calls if fault.strikes(call)]
             yield _tally(bench, fault, points, plan, exhaustive=points == all_points)
@@ -216,24 +225,12 @@ def _judge(workload: Workload, tree: Tree, told: Told, clean: Recording) -> Reco
     Raises:
         Violation: Something that was promised does not hold.
     """
-    try:
-        recovered = workload.judge(MemoryMachine(tree, seed="judge"), told, depth="whole")
-        ended = strikes.run(
-            workload.go_on, tree, told, seed="on", hook=None, usual=len(clean.calls)
-        )
-        if ended.recording.error is not None:
-            raise Violation(
-                "O9", expected="a fresh process goes on", got=f"{ended.recording.error}"
-            )
-        ended.check(unread=workload.unread)
-        further = MemoryMachine(ended.tree, seed="further")
-        workload.judge(further, ended.recording.world.told, depth="short")
-    except Violation:
-        raise
-    except (LastgoodError, OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise Violation(
-            "error", expected="a recovery", got=f"{type(error).__name__}: {error}"[:300]
-        ) from error
+    recovered = judge(workload, tree, told, depth="whole")
+    ended = strikes.run(workload.go_on, tree, told, seed="on", hook=None, usual=len(clean.calls))
+    if ended.recording.error is not None:
+        raise Violation("O9", expected="a fresh process goes on", got=f"{ended.recording.error}")
+    ended.check(unread=workload.unread)
+    judge(workload, ended.tree, ended.recording.world.told, depth="short", seed="further")
     return recovered
 
 

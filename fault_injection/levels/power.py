@@ -16,12 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from fault_injection.judgement import Depth, judge
 from fault_injection.level import Budget, Case, Counterexample, Plan, Tally
 from fault_injection.power import case as power_case
 from fault_injection.power import passage
 from fault_injection.power.case import JOB, passage_of
 from fault_injection.power.choices import Extent
-from fault_injection.power.loss import Depth, Power, State, Verdicts, judge, state_of, walk
+from fault_injection.power.loss import Power, State, Verdicts, state_of, walk
 from fault_injection.power.minimise import minimise
 from fault_injection.power.passage import Moment, Passage
 from fault_injection.power.pending import Lost
@@ -329,7 +330,7 @@ class Powerless:
         if case.id.choice == JOB:
             passage_of(Passages(case.workload), variant)
         depth: Depth = "whole" if variant.kind == "plain" else "short"
-        return judge(case.workload, case.tree, case.told, depth)
+        return judge(case.workload, case.tree, case.told, depth=depth)
 
 
 LEVEL: Final = Powerless()

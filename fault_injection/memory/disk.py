@@ -8,6 +8,7 @@ that is what the persistence models say.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -130,9 +131,11 @@ class Disk:
 
     def __init__(self, tree: Tree | None = None) -> None:
         self.nodes: dict[int, File | Folder] = {}
+        self._links = Counter[int]()
         for inode, node in (tree or empty_tree()).nodes.items():
             if node.data is None:
                 self.nodes[inode] = Folder(node.mode, dict(node.entries))
+                self._links.update(child for _, child in node.entries)
             else:
                 self.nodes[inode] = File(node.mode, bytearray(node.data))
         self._next = max(self.nodes) + 1
@@ -158,8 +161,7 @@ class Disk:
 
     def links(self, inode: int) -> int:
         """How many names lead to an inode."""
-        folders = (node for node in self.nodes.values() if isinstance(node, Folder))
-        return sum(list(folder.entries.values()).count(inode) for folder in folders)
+        return self._links[inode]
 
     def apply(self, operation: Operation) -> None:
         """Let ``operation`` take effect on what is seen."""
@@ -177,14 +179,25 @@ class Disk:
             case Mode(inode, mode):
                 self.nodes[inode].mode = mode
             case Entry(directory, name, inode):
-                self.folder(directory).entries[name] = inode
+                self._give(directory, name, inode)
             case Removal(directory, name):
-                self.folder(directory).entries.pop(name, None)
+                self._take(directory, name)
             case Rename(source_directory, source, target_directory, target, inode):
-                self.folder(source_directory).entries.pop(source, None)
-                self.folder(target_directory).entries[target] = inode
+                self._take(source_directory, source)
+                self._give(target_directory, target, inode)
             case Sync() | SyncFailed():
                 pass
+
+    def _give(self, directory: int, name: str, inode: int) -> None:
+        entries = self.folder(directory).entries
+        self._links[entries.get(name, inode)] -= name in entries
+        self._links[inode] += 1
+        entries[name] = inode
+
+    def _take(self, directory: int, name: str) -> None:
+        was = self.folder(directory).entries.pop(name, None)
+        if was is not None:
+            self._links[was] -= 1
 
     def tree(self) -> Tree:
         """What is seen, frozen; inodes without a name are left out."""

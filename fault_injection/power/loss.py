@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
+from fault_injection.judgement import Depth, judge
 from fault_injection.level import Tally
-from fault_injection.machine import MemoryMachine
 from fault_injection.memory.disk import Tree
 from fault_injection.power.cache import Cache
 from fault_injection.power.choices import Extent, choices
@@ -24,7 +24,6 @@ from fault_injection.state_id import StateId
 from fault_injection.workload import Recovered, Violation, Workload
 from fault_injection.world import Told
 
-Depth = Literal["whole", "short"]
 _NAME: Final = 12
 """Characters of a digest that name a disk among those of its crash point."""
 
@@ -95,32 +94,11 @@ class Verdicts:
             if verdict is not None:
                 return verdict
         try:
-            verdict = judge(self.workload, state.tree, state.told, depth)
+            verdict = judge(self.workload, state.tree, state.told, depth=depth)
         except Violation as violation:
             verdict = violation.with_traceback(None)
         self._known[state.digest, state.told, depth] = verdict
         return verdict
-
-
-def judge(workload: Workload, tree: Tree, told: Told, depth: Depth) -> Recovered:
-    """Recover ``tree``, and judge that.
-
-    Raises:
-        Violation: What was promised does not hold.
-    """
-    machine = MemoryMachine(tree, seed="judge")
-    try:
-        return workload.judge(machine, told, depth=depth)
-    except Violation:
-        raise
-    except Exception as error:
-        raise Violation(
-            "error",
-            expected="a recovery, or an error that people can act on",
-            got=f"{type(error).__name__}: {error}",
-        ) from error
-    finally:
-        machine.end()
 
 
 def state_of(moment: Moment, lost: Lost, power: Power, *, unread: Collection[str]) -> State:

@@ -14,6 +14,8 @@ import errno
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from fault_injection.judgement import violation_of
+from fault_injection.limit import Overdue
 from fault_injection.memory.calls import WRITES, Call, Fail, Injection
 from fault_injection.memory.disk import Tree
 from fault_injection.memory.operations import Write
@@ -23,7 +25,7 @@ from fault_injection.power.passage import Passage
 from fault_injection.power.rules import Model
 from fault_injection.recording import Recording, prepared, record_on
 from fault_injection.state_id import BadStateIdError
-from fault_injection.workload import Violation, Workload
+from fault_injection.workload import Workload
 from fault_injection.world import Told
 
 Kind = Literal["plain", "nested", "killed", "failed"]
@@ -111,8 +113,8 @@ class Passages:
         try:
             made = record_on(tree, told, self.workload.go_on, seed="after")
             return passage.of(passage.undisturbed(made))
-        except Exception as error:
-            raise _violation(error) from error
+        except (Exception, Overdue) as error:
+            raise violation_of(error) from error
 
     def killed(self, at: str) -> Passage:
         """The job up to a call, and who goes on.
@@ -127,8 +129,8 @@ class Passages:
             raise BadStateIdError(f"call {cut} is no write that could do half of its work")
         try:
             return passage.followed(self.recording, self.workload.go_on, cut=cut, halved=halved)
-        except Exception as error:
-            raise _violation(error) from error
+        except (Exception, Overdue) as error:
+            raise violation_of(error) from error
 
     def failed(self, at: str) -> Passage:
         """The job with one call that fails, and who goes on if that ended it.
@@ -147,8 +149,8 @@ class Passages:
             if run.error is None:
                 return Passage(run.base, run.calls, ((0, run),), first=number)
             whole = passage.followed(run, self.workload.go_on, cut=len(run.calls))
-        except Exception as error:
-            raise _violation(error) from error
+        except (Exception, Overdue) as error:
+            raise violation_of(error) from error
         return Passage(whole.base, whole.calls, whole.parts, first=number)
 
     def cuts(self, power: Power) -> list[str]:
@@ -191,14 +193,3 @@ def _number(text: str, most: int) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > most:
         raise BadStateIdError(f"there is no call {text}; the job makes {most} calls")
     return int(text)
-
-
-def _violation(error: Exception) -> Violation:
-    """What ended a job that should have gone on."""
-    if isinstance(error, Violation):
-        return error
-    return Violation(
-        "error",
-        expected="a job that goes on, or an error that people can act on",
-        got=f"{type(error).__name__}: {error}",
-    )

@@ -7,13 +7,15 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
+from unittest import mock
 
 import pytest
 
+from fault_injection.examples.notes import NOTES, Job
 from fault_injection.machine import Machine, MemoryMachine
 from fault_injection.memory.calls import Call, Die, Fail, Killed
 from fault_injection.recording import check_testable, prepared, record
-from fault_injection.workload import BadWorkloadError, Recovered
+from fault_injection.workload import BadWorkloadError, Recovered, Violation
 from fault_injection.workloads import WORKLOADS
 from fault_injection.workloads.checkpoints import Checkpoints
 from fault_injection.world import Told, World
@@ -40,7 +42,9 @@ class Small:
     def run(self, machine: Machine, world: World) -> None:
         self.work(machine, world)
 
-    def go_on(self, machine: Machine, world: World) -> None: ...
+    def go_on(self, machine: Machine, world: World) -> None:
+        with world.act("again"):
+            machine.process().stat("/disk")
 
     def judge(self, machine: Machine, told: Told, *, depth: Literal["whole", "short"]) -> Recovered:
         return Recovered("none", "nothing")
@@ -133,6 +137,65 @@ def test_a_job_that_cannot_be_tested_is_told(work: Callable[[], Work], said: str
         check_testable(Small(work()))
     check(said in str(raised.value), str(raised.value))
     check(str(raised.value).startswith("small "), "it is not named")
+
+
+def _never(*_: object, **__: object) -> None: ...
+
+
+def _misses(*_: object, **__: object) -> Recovered:
+    raise KeyError("item")
+
+
+def _stops(*_: object, **__: object) -> Recovered:
+    raise StorageError("Reading")
+
+
+def _fails_to_read(*_: object, **__: object) -> Recovered:
+    raise OSError(5, "read")
+
+
+def _breaks(*_: object, **__: object) -> Recovered:
+    raise Violation("O1", expected="one", got="none")
+
+
+def _misspelt(self: Job, machine: Machine, world: World) -> None:
+    machine.process().stat("/disk")
+    world.acknowledge("make")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("method", "wrong", "said"),
+    [
+        ("run", _misspelt, "fails without a fault, at test_recording.py:"),
+        ("run", _fails_to_read, "OSError: [Errno 5] read"),
+        ("run", _breaks, "Violation: O1: expected one; got none"),
+        ("prepare", _misses, "fails without a fault, at test_recording.py:"),
+        ("judge", _misses, "KeyError: 'item'"),
+        ("go_on", _misses, "fails without a fault, at test_recording.py:"),
+        ("go_on", _never, "its go_on acknowledges nothing"),
+    ],
+)
+def test_a_mistake_of_the_workload_itself_is_told_with_its_place(
+    method: str, wrong: Callable[..., object], said: str
+) -> None:
+    """What no store brings about is no finding: the author is told file, line and error.
+
+    Method: a job, its preparation, its judge or who goes on make a mistake without any fault.
+    """
+    with mock.patch.object(Job, method, wrong), pytest.raises(BadWorkloadError) as raised:
+        check_testable(NOTES)
+    check(said in str(raised.value), str(raised.value))
+    check(str(raised.value).startswith("notes") and "\n" not in str(raised.value), "one line")
+
+
+@pytest.mark.parametrize("method", ["judge", "go_on"])
+@pytest.mark.parametrize("finding", [_stops, _fails_to_read, _breaks])
+def test_a_store_that_breaks_its_word_without_a_fault_is_a_finding(
+    method: str, finding: Callable[..., object]
+) -> None:
+    """What the store does wrong is the levels' to tell. Method: errors of the store's."""
+    with mock.patch.object(Job, method, finding):
+        check_equal(check_testable(NOTES).world.told.names("acknowledged")[-1], "three", "told")
 
 
 def test_what_lies_there_before_is_durable_and_known() -> None:
