@@ -14,6 +14,7 @@ from typing import Final
 from fault_injection.level import Case, Level
 from fault_injection.memory.calls import Call
 from fault_injection.memory.disk import Tree
+from fault_injection.memory.paths import leaf
 from fault_injection.workload import ORACLES, Recovered, Violation
 from fault_injection.world import Told
 from lastgood.errors import printable
@@ -129,7 +130,7 @@ def _listing(tree: Tree, unread: Collection[str]) -> Iterator[str]:
         if node.data is None:
             yield f"  {node.mode:04o}      -          -  -         {name}/"
         else:
-            is_unread = path.rpartition("/")[2] in unread
+            is_unread = leaf(path) in unread
             digest = "-       " if is_unread else hashlib.sha256(node.data).hexdigest()[:8]
             size = f"{len(node.data):>9,}"
             yield f"  {node.mode:04o}  {links[inode]:>5}  {size}  {digest}  {name}"

@@ -44,6 +44,7 @@ from fault_injection.memory.operations import (
     Rename,
     Write,
 )
+from fault_injection.memory.paths import leaf
 from fault_injection.recording import Recording
 from fault_injection.workload import Violation
 from fault_injection.world import Mark, Told
@@ -189,7 +190,7 @@ class _Witness:
         """Rules 3 and 4."""
         told = f"{act} is acknowledged after {calls} calls"
         for inode, number in sorted((work.files | work.failed_files).items()):
-            paths = [path for path in self._paths(inode) if _last(path) not in self._exempt]
+            paths = [path for path in self._paths(inode) if leaf(path) not in self._exempt]
             if paths:
                 how = "failed to be kept" if inode in work.failed_files else "was written"
                 yield Breach(
@@ -317,7 +318,3 @@ class _Witness:
                 if child in self._folders:
                     waiting.append((f"{prefix}{name}/", child))
         return sorted(found)
-
-
-def _last(path: str) -> str:
-    return path.rpartition("/")[2]

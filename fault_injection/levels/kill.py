@@ -27,6 +27,7 @@ from typing import Final
 from fault_injection.level import Case, Plan, Tally
 from fault_injection.memory.calls import Call, CallName
 from fault_injection.memory.disk import Tree
+from fault_injection.memory.paths import leaf
 from fault_injection.state_id import BadStateIdError, LevelName, StateId
 from fault_injection.tracing import driver
 from fault_injection.tracing.bench import Bench, Trial
@@ -272,7 +273,7 @@ def _shown(traced: TracedCall) -> str:
 
 def _blank(tree: Tree, unread: Collection[str]) -> Tree:
     """``tree`` without the bytes that nobody believes: they hold a process id, which differs."""
-    blank = {inode for path, inode in tree.paths() if path.rpartition("/")[2] in unread}
+    blank = {inode for path, inode in tree.paths() if leaf(path) in unread}
     return Tree(
         {
             inode: replace(node, data=bytes(len(node.data)))

@@ -9,6 +9,7 @@ from typing import Final, NoReturn
 
 from fault_injection.memory.disk import Disk, File, Folder
 from fault_injection.memory.operations import ROOT
+from fault_injection.memory.paths import leaf
 
 _NOT_BUILT: Final = ("O_APPEND", "O_TRUNC", "O_SYNC", "O_DSYNC", "O_TMPFILE")
 _NAME_BYTES: Final = 255
@@ -149,7 +150,7 @@ class Descriptors:
 
 
 def shown(held: Description | None) -> str:
-    return held.path.rpartition("/")[2] or "/" if held else "a closed descriptor"
+    return leaf(held.path) or "/" if held else "a closed descriptor"
 
 
 def refuse(number: int) -> NoReturn:
