@@ -19,11 +19,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from fault_injection import explain, report, table
+from fault_injection.failure import one_line, place
 from fault_injection.level import Case, Level, NotRunError, Plan
 from fault_injection.levels.registry import NOT_BUILT, WHAT, Build, Registry, built
 from fault_injection.output import Output
 from fault_injection.own_workloads import taken_from
-from fault_injection.pool import told
 from fault_injection.power.rules import MODELS
 from fault_injection.recording import record
 from fault_injection.runner import Job, Result, run
@@ -65,7 +65,8 @@ def main(argv: Sequence[str] | None = None, *, build: Build = built) -> int:
     except Exception as error:
         if os.environ.get("LASTGOOD_DEBUG") == "1":
             raise
-        return _end(f"unexpected: {told(error)}; LASTGOOD_DEBUG=1 shows more", EXIT_INCOMPLETE)
+        said = f"unexpected: {place(error)}: {one_line(error)}; LASTGOOD_DEBUG=1 shows more"
+        return _end(said, EXIT_INCOMPLETE)
 
 
 def _commanded(words: list[str], build: Build) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from fault_injection.failure import one_line
 from fault_injection.limit import Overdue, limited
 from fault_injection.machine import MemoryMachine
 from fault_injection.memory.disk import Tree
@@ -40,5 +41,5 @@ def violation_of(error: Exception | Overdue) -> Violation:
     return Violation(
         "error",
         expected="a recovery that goes on, or an error that people can act on",
-        got=f"{type(error).__name__}: {error}"[:300],
+        got=one_line(error),
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from fault_injection.failure import one_line
 from fault_injection.state_id import is_part
 from fault_injection.words import UsageError
 from fault_injection.workload import Workload
@@ -88,7 +89,7 @@ def _raised(module: str, error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if "importlib" not in frame.filename]
     where = f"{Path(theirs[-1].filename).name}:{theirs[-1].lineno}"
-    return f"{module} cannot be imported: {where}: {type(error).__name__}: {error}"
+    return f"{module} cannot be imported: {where}: {one_line(error)}"
 
 
 def _named(module: ModuleType, name: str) -> Any:

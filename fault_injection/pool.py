@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import shutil
 import signal
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import connection, get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final, Generic, TypeVar
+
+from fault_injection.failure import one_line, place
+from fault_injection.this_process import be_silent, processor_s
 
 _T = TypeVar("_T")
 
@@ -75,14 +76,6 @@ def ended(
                         yield worker.at, found
         finally:
             _end(at_work)
-
-
-def told(error: BaseException) -> str:
-    """An error in one line: its type, its text, and where it was raised."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    text = " ".join(str(error).split())[:300]
-    return f"{type(error).__name__}{where}: {text}"
 
 
 @contextlib.contextmanager
@@ -206,7 +199,7 @@ def _be_worker(task: Callable[[], object], folder: Path, pipe: connection.Connec
         for number in _ENDS:
             signal.signal(number, _raise_interrupt)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
-        _be_silent()  # thousands of faults make the code under test say a lot
+        be_silent()  # thousands of faults make the code under test say a lot
         with temporary_files(folder):
             pipe.send(_done(task))
         status = 0
@@ -218,23 +211,11 @@ def _be_worker(task: Callable[[], object], folder: Path, pipe: connection.Connec
 
 def _done(task: Callable[[], _T]) -> Ended[_T]:
     try:
-        return Ended(task(), seconds=_processor_s())
+        return Ended(task(), seconds=processor_s())
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - it is a result like the rest
-        return Ended(None, told(error), _processor_s())
-
-
-def _be_silent() -> None:
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
-    os.close(silence)
-
-
-def _processor_s() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+        return Ended(None, f"{place(error)}: {one_line(error)}", processor_s())
 
 
 def _raise_interrupt(number: int, frame: object) -> None:

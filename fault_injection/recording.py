@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
+from fault_injection.failure import one_line, place
 from fault_injection.limit import Overdue, limited
 from fault_injection.machine import Machine, MemoryMachine
 from fault_injection.memory.calls import Call, Hook
@@ -183,18 +182,11 @@ def _mistakes(workload: Workload, *, findings: tuple[type[Exception], ...]) -> I
     except Overdue as error:
         raise BadWorkloadError(f"{workload.name} {error}") from error
     except Exception as error:
-        text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        own = sys.modules.get(type(workload).__module__)
+        where = place(error, within=getattr(own, "__file__", None))
         raise BadWorkloadError(
-            f"{workload.name} fails without a fault, at {_where(workload, error)}: {text}"
+            f"{workload.name} fails without a fault, at {where}: {one_line(error)}"
         ) from error
-
-
-def _where(workload: Workload, error: Exception) -> str:
-    """The file and line of the workload, if it is on the way of an error; else of its origin."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = getattr(sys.modules.get(type(workload).__module__), "__file__", None)
-    frame = next((one for one in reversed(frames) if one.filename == own), frames[-1])
-    return f"{Path(frame.filename).name}:{frame.lineno}"
 
 
 def _differing(one: Call, other: Call) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from fault_injection.failure import one_line
 from fault_injection.faults import discipline
 from fault_injection.limit import Overdue, limited
 from fault_injection.machine import MemoryMachine
@@ -80,15 +81,13 @@ class Fault:
 
     def hook(self, point: int, name: str) -> Hook:
         """Strike call number ``point``, whose name is ``name``, and those that follow from it."""
-        injection = _INJECTIONS[self.kind]
+        injection, lasting = _INJECTIONS[self.kind], self.lasting
 
         def hook(call: Call) -> Injection | None:
-            again = {
-                "once": False,
-                "ever": call.name == name,
-                "disk": call.changes,
-            }[self.lasting]
-            return injection if call.number == point or (call.number > point and again) else None
+            if call.number < point or (call.number > point and lasting == "once"):
+                return None
+            again = call.changes if lasting == "disk" else call.name == name
+            return injection if call.number == point or again else None
 
         return hook
 
@@ -131,7 +130,7 @@ class Ended:
         if isinstance(self.escaped, Violation):
             raise self.escaped
         if self.escaped is not None:
-            raise Violation("error", expected="a typed error", got=_shown(self.escaped))
+            raise Violation("error", expected="a typed error", got=one_line(self.escaped))
         if self.recording.error is not None:
             check_error(self.recording.error, has_rivals=self._has_rivals())
         if self.open_paths:
@@ -207,11 +206,7 @@ def check_error(error: LastgoodError, *, has_rivals: bool) -> None:
     for what in ("happened", "safe", "do"):
         sentence = getattr(error, what)
         if not sentence.strip() or sentence not in str(error):
-            raise Violation("error", expected=f"an error that says {what!r}", got=_shown(error))
+            raise Violation("error", expected=f"an error that says {what!r}", got=one_line(error))
     allowed = (StorageError, LockedError, BusyError, *([ConflictError] if has_rivals else []))
     if not isinstance(error, allowed) or isinstance(error, NotStoredError):
-        raise Violation("error", expected="an error of the machine", got=_shown(error))
-
-
-def _shown(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:300]
+        raise Violation("error", expected="an error of the machine", got=one_line(error))

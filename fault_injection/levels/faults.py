@@ -13,7 +13,6 @@ the seed.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -26,6 +25,7 @@ from fault_injection.memory.calls import Call
 from fault_injection.memory.disk import Tree
 from fault_injection.recording import Recording, check_testable, prepared
 from fault_injection.state_id import BadStateIdError, LevelName, StateId
+from fault_injection.this_process import processor_s
 from fault_injection.workload import Recovered, Violation, Workload
 from fault_injection.world import Told
 
@@ -186,7 +186,7 @@ def _sampled(calls: Sequence[Call], seed: int) -> Iterator[tuple[Fault, Call]]:
 def _tally(
     bench: _Bench, fault: Fault | None, points: Sequence[int], plan: Plan, *, exhaustive: bool
 ) -> Tally:
-    began = time.perf_counter()
+    began = processor_s()
     variant = _CLEAN if fault is None else str(fault)
     tally = Tally(
         level="L1", workload=bench.workload.name, variant=variant, exhaustive=exhaustive
@@ -207,7 +207,7 @@ def _tally(
         if plan.stop_at_first and tally.violations:
             tally.exhaustive = False
             break
-    tally.seconds = time.perf_counter() - began
+    tally.seconds = processor_s() - began
     return tally
 
 

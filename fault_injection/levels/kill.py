@@ -18,7 +18,6 @@ death after one differs from them in what was told alone.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -29,6 +28,7 @@ from fault_injection.memory.calls import Call, CallName
 from fault_injection.memory.disk import Tree
 from fault_injection.memory.paths import leaf
 from fault_injection.state_id import BadStateIdError, LevelName, StateId
+from fault_injection.this_process import processor_s
 from fault_injection.tracing import driver
 from fault_injection.tracing.bench import Bench, Trial
 from fault_injection.tracing.runs import (
@@ -172,7 +172,7 @@ class _Verdicts:
 
 
 def _tallied(bench: Bench, recorded: Run, verdicts: _Verdicts, fault: Fault, plan: Plan) -> Tally:
-    begun = _processor_s()
+    begun = processor_s()
     struck = _struck_by(fault, recorded.calls)
     chosen = _sample(struck, fault, plan)
     tally = Tally(
@@ -193,7 +193,7 @@ def _tallied(bench: Bench, recorded: Run, verdicts: _Verdicts, fault: Fault, pla
         if plan.stop_at_first and tally.violations:
             break
     tally.exhaustive = tally.exhaustive and tally.raw == len(chosen)
-    tally.seconds = _processor_s() - begun
+    tally.seconds = processor_s() - begun
     return tally
 
 
@@ -240,12 +240,6 @@ def _named(recorded: Run, state: StateId) -> TracedCall:
     if call.name != state.choice:
         raise BadStateIdError(f"{state}: call {state.point} is {call.name}")
     return call
-
-
-def _processor_s() -> float:
-    """Of this process and all that it has waited for."""
-    spent = os.times()
-    return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 # --- one state ----------------------------------------------------------------------------

@@ -10,7 +10,6 @@ each; a tally says which it was.
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from fault_injection.power.tearing import Tearing
 from fault_injection.power.variants import Kind, Passages, Variant
 from fault_injection.recording import check_testable
 from fault_injection.state_id import LevelName, StateId
+from fault_injection.this_process import processor_s
 from fault_injection.workload import Oracle, Recovered, Violation, Workload
 from fault_injection.world import Told
 
@@ -128,14 +128,14 @@ class _Run:
 
     def tally(self, variant: Variant) -> Tally:
         """That of one variant; a recovery is struck in states of the job under the same model."""
-        begun_s = time.process_time()
+        begun_s = processor_s()
         tally = Tally(level="L3", workload=self._workload.name, variant=str(variant))
         found = (
             self._plain(variant, tally) if variant.kind == "plain" else self._struck(variant, tally)
         )
         of_jobs = [one for one in tally.violations if one.id.choice == JOB]
         tally.violations = of_jobs + self._shown(found)
-        tally.seconds = time.process_time() - begun_s
+        tally.seconds = processor_s() - begun_s
         return tally
 
     def _plain(self, variant: Variant, tally: Tally) -> list[_Found]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from fault_injection.failure import one_line
 from fault_injection.memory.calls import Call
 from fault_injection.memory.disk import Disk, Tree
 from fault_injection.memory.operations import (
@@ -166,7 +167,7 @@ def undisturbed(recording: Recording) -> Recording:
         raise Violation(
             "O9",
             expected="a recovery that nothing strikes, and what is done after it",
-            got=f"{type(error).__name__}: {error}",
+            got=one_line(error),
         )
     return recording
 

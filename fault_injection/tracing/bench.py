@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from fault_injection.failure import one_line
 from fault_injection.machine import RealMachine
 from fault_injection.memory.disk import Node, Tree
 from fault_injection.memory.operations import ROOT
@@ -194,7 +195,7 @@ class Bench:
             try:
                 self.workload.run(machine, World(self._told, say=_saying(fd)))
             except LastgoodError as error:
-                children.say(fd, _STOPPED + _one_line(error))
+                children.say(fd, _STOPPED + one_line(error))
 
         return job
 
@@ -254,10 +255,6 @@ class _Folder:
 
 def _saying(fd: int) -> Callable[[str], object]:
     return lambda line: children.say(fd, line)
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:400]
 
 
 def _ending(run: Run) -> str:

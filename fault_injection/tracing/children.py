@@ -16,9 +16,10 @@ import warnings
 from collections.abc import Callable
 from typing import Final, NoReturn
 
+from fault_injection.failure import one_line
+from fault_injection.this_process import be_silent
 from fault_injection.tracing.runs import ESCAPED, LIMIT_S, Heard, Job, Run
 
-_MESSAGE_CHARACTERS: Final = 400
 _CHUNK_BYTES: Final = 65536
 _SET_PARENT_DEATH_SIGNAL: Final = 1
 RAISED: Final = 70
@@ -53,7 +54,7 @@ def _be_child(job: Job, writing: int, limit_s: float, ready: Callable[[], None])
     status = RAISED
     try:
         os.setsid()
-        _be_quiet()
+        be_silent()
         _die_with_parent()
         gc.freeze()  # what was there before is not looked through, and so not copied
         os.umask(0o022)
@@ -65,9 +66,8 @@ def _be_child(job: Job, writing: int, limit_s: float, ready: Callable[[], None])
         job(writing)
         status = 0
     except BaseException as error:  # noqa: BLE001 - it must not come back into the parent's code
-        text = " ".join(f"{type(error).__name__}: {error}".split())
         with contextlib.suppress(OSError):
-            say(writing, ESCAPED + text[:_MESSAGE_CHARACTERS])
+            say(writing, ESCAPED + one_line(error))
     finally:
         os._exit(status)
 
@@ -153,14 +153,6 @@ def end(pid: int) -> int:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     return os.waitpid(pid, 0)[1]
-
-
-def _be_quiet() -> None:
-    """Print nowhere: what a job prints belongs to no report."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for fd in (1, 2):
-        os.dup2(nowhere, fd)
-    os.close(nowhere)
 
 
 def _die_with_parent() -> None:

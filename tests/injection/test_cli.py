@@ -49,7 +49,7 @@ def toys(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
         ("fine absent", 3, "L1 absent: not run: no such thing here; remedy: install it"),
         ("fine unfit", 4, "L3 unfit: bad workload: unfit acknowledges nothing"),
         ("fine mistaken", 4, "L1 mistaken: bad workload: mine.py:12: NameError: name 'x' is not"),
-        ("fine raises", 3, "L1 raises: died: TypeError at toys.py"),
+        ("fine raises", 3, ": TypeError: a defect of two lines"),
         ("fine dies", 3, "L1 dies: died: its process ended with exit code -9"),
         ("half", 3, "L1 half: not run: the rest is not here; remedy: install the rest"),
         ("violates unfit absent", 2, "violations"),
