@@ -17,10 +17,6 @@ from lastgood.reading import Reading
 from lastgood.storage import publish, revisions
 from lastgood.storage.directory import Directory
 
-_PAUSED: Final = "tests/security/test_races.py::test_what_must_hold_while_a_save_runs_holds"
-_PAUSED_SAVE: Final = f"{_PAUSED}[paused_save_undoes_nothing]"
-_PAUSED_OPENING: Final = f"{_PAUSED}[paused_opening_undoes_nothing]"
-
 
 def claim_withdrawn(plant: Plant) -> Patch:
     """Who finds something newer behind its claim removes the claim."""
@@ -91,31 +87,43 @@ MUTANTS: Final = (
         "withdrawing a claim",
         "who finds something newer behind its claim removes the claim",
         claim_withdrawn,
-        (Kill("T", (), (_PAUSED_SAVE,)),),
+        (
+            Kill("L1", ("O1",), ("writers-overtaken",)),
+            Kill("L2", ("O1",), ("writers-overtaken",)),
+        ),
     ),
     Mutant(
         "prune above the current",
         "S9 removes every checkpoint that its manifest does not name",
         pruned_above_the_current,
-        (Kill("T", (), (_PAUSED_SAVE,)),),
+        (
+            Kill("L1", ("O1",), ("writers",)),
+            Kill("L2", ("O1",), ("writers",)),
+        ),
     ),
     Mutant(
         "S6 re-reads its revision",
         "S6 stands on whatever revision is the newest by then",
         revision_read_again,
-        (Kill("T", (), (_PAUSED_SAVE,)),),
+        (
+            Kill("L1", ("O2",), ("writers",)),
+            Kill("L2", ("O1",), ("writers",)),
+        ),
     ),
     Mutant(
         "compare-and-swap without exclusivity",
         "the number of a revision is taken from whoever has it",
         not_exclusive,
-        (Kill("T", (), (_PAUSED_SAVE,)),),
+        (
+            Kill("L2", ("O1",), ("writers-overtaken",)),
+            Kill("L3", ("O1",), ("writers-overtaken",)),
+        ),
     ),
     Mutant(
         "pointer moved down from a stale view",
         "R4 settles what was chosen, without reading the numbers again",
         pointer_from_a_stale_view,
-        (Kill("T", (), (_PAUSED_OPENING,)),),
+        (Kill("L1", ("O1",), ("writers-opening",)),),
     ),
     Mutant(
         "acknowledged without the second epoch check",

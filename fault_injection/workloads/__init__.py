@@ -14,8 +14,9 @@
 ``trims``              older segments of the log leave for an archive
 ``insists``            two saves by one handle, whatever the one before came to
 ``insists-log``        two appends by one handle, whatever the one before came to
-``writers``            two owners of checkpoints alone, whose locks exclude nobody
-``writers-overtaken``  one of them comes between S4 and S6 of the other's save
+``writers``            owners of checkpoints alone, whose locks exclude nobody
+``writers-overtaken``  they come within S6 of each other's saves
+``writers-opening``    one of them comes within the other's opening
 ``writers-log``        one of them comes between an append's look and its write
 =====================  ===================================================================
 """

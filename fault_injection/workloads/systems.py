@@ -48,15 +48,17 @@ class Watched:
 
     def __init__(self, inner: FileSystem) -> None:
         self._inner = inner
-        self._at = ""
+        self._at: list[str] = []
         self._action: Callable[[str, tuple[Any, ...]], object] | None = None
 
-    def at(self, call: str, action: Callable[[str, tuple[Any, ...]], object]) -> None:
-        """Once, before the next call whose name and names of files begin so, do ``action``.
+    def at(self, *calls: str, action: Callable[[str, tuple[Any, ...]], object]) -> None:
+        """Once, before the last of ``calls``, each of them the first one behind the one before.
 
-        It is given the call's name and its arguments.
+        Args:
+            calls: How a call's name, and the names of files that it is given, begin.
+            action: Is given the call's name and its arguments.
         """
-        self._at, self._action = call, action
+        self._at, self._action = list(calls), action
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._inner, name)
@@ -65,9 +67,10 @@ class Watched:
 
         def made(*args: Any, **options: Any) -> Any:
             text = " ".join([name, *(arg for arg in args if isinstance(arg, str))])
-            if self._action is not None and text.startswith(self._at):
-                action, self._action = self._action, None
-                action(name, args)
+            if self._at and text.startswith(self._at[0]):
+                del self._at[0]
+                if not self._at and self._action is not None:
+                    self._action(name, args)
             return self._followed(name, args, call(*args, **options))
 
         return made
@@ -96,7 +99,7 @@ class Doomed(Watched):
 
     def kill_at(self, call: str) -> None:
         """Die at the next call whose name and names of files begin so; in the middle of a write."""
-        self.at(call, self._die)
+        self.at(call, action=self._die)
 
     def __getattr__(self, name: str) -> Any:
         if self.is_dead:

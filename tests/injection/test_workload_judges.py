@@ -304,7 +304,7 @@ def _second_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(("name", "act"), [("writers", "50"), ("writers-log", "e")])
+@pytest.mark.parametrize(("name", "act"), [("writers", "60"), ("writers-log", "e")])
 def test_fenced_owner_that_is_acknowledged_is_found(name: str, act: str) -> None:
     """O2, F13. Method: the late act told as acknowledged."""
     tree, told = end_of(name)
