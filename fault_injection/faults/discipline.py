@@ -21,9 +21,9 @@ it. An act that raised is over when its process begins the next one. Which proce
 act is told by the first call that follows its beginning, and by the last before its end.
 
 Not asked for: removals (what is back after a loss of power was there), sizes alone (zeros that
-are cut, or are back), what the act itself removed again, files without a name, names that the
-workload calls unread, the name of a directory that holds nothing, and a second name, of which an
-error was reported, of a file whose first name is on the medium: nothing is lost with it.
+are cut, or are back), what the act itself removed again or tried to, files without a name, names
+that the workload calls unread, the name of a directory that holds nothing, and a second name, of
+which an error was reported, of a file whose first name is on the medium: nothing is lost with it.
 """
 
 from __future__ import annotations
@@ -235,6 +235,8 @@ class _Witness:
         work = self._work(call.process)
         for operation in call.operations:
             self._changes(work, operation, call)
+        if call.name == "unlink" and call.error:  # what was to go is not given for an act
+            work.names = {e: at for e, at in work.names.items() if e[1] != leaf(call.path)}
         if call.name == "open" and not call.error:
             self._opened[call.process, call.fd] = call.number
         elif call.name in SYNCS and call.inode:
