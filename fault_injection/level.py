@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from fault_injection.memory.calls import Call
 from fault_injection.memory.disk import Tree
@@ -18,6 +18,8 @@ from fault_injection.workload import Oracle, Recovered, Violation, Workload
 from fault_injection.world import Mark, Told
 
 Budget = Literal["ci", "exhaustive"]
+FEW_CALLS: Final = 48
+"""A job of no more calls is tried whole in every budget: that takes seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,10 @@ class Plan:
     budget: Budget = "ci"
     seed: int = 0
     stop_at_first: bool = False
+
+    def is_whole(self, calls: int) -> bool:
+        """Whether all of a job of so many calls is tried."""
+        return self.budget == "exhaustive" or calls <= FEW_CALLS
 
 
 @dataclass(frozen=True, slots=True)

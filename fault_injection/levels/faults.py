@@ -4,10 +4,10 @@ Each run is struck once, in one of the ways of ``strikes``. Judged of it: how th
 error that people can act on, no descriptor left, O10), what it left on the disk, and what becomes
 of that when a fresh process recovers and goes on. No power is lost here, and nobody is killed.
 
-The exhaustive budget strikes every call in every way. A sample strikes every call that changes
-something with EIO, with EIO although it took effect, and, if it is a write, short; at the others,
-and in the other ways, which take turns, it strikes as many as a number of calls allows, chosen by
-the seed.
+The exhaustive budget strikes every call in every way, and so does ``ci`` where those are few. A
+sample strikes every call that changes something with EIO, with EIO although it took effect, and, if
+it is a write, short; at the others, and in the other ways, which take turns, it strikes as many as
+a number of calls allows, chosen by the seed.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ _IN_EVERY_SAMPLE: Final = ("EIO-once", "after-once", "short-once")
 _ALWAYS: Final = tuple(fault for fault in FAULTS if str(fault) in _IN_EVERY_SAMPLE)
 _CALLS_IN_CI: Final = 300_000
 """Of all struck runs of one job together; some seconds."""
+_FEW_POINTS: Final = 2_000
+"""Of all faults together: so many are struck in every budget."""
 
 
 @dataclass(slots=True)
@@ -103,7 +105,7 @@ class Faults:
     def points(self, calls: Sequence[Call], plan: Plan) -> dict[Fault, list[int]]:
         """Which of the calls of a job are struck, by fault."""
         chosen = [(fault, call) for call in calls for fault in FAULTS if fault.strikes(call)]
-        if plan.budget == "ci":
+        if plan.budget == "ci" and len(chosen) > _FEW_POINTS:
             chosen = list(_sampled(calls, plan.seed))
         points: dict[Fault, list[int]] = {fault: [] for fault in FAULTS}
         for fault, call in chosen:

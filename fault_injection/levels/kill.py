@@ -11,9 +11,9 @@ memory where it can. A fault that is no death, a short write or an error, must l
 on or ends with a typed error; any other exception, a hang or a process left behind is a violation
 of ``error``.
 
-In the budget ``ci`` each fault strikes a sample of the calls: most of it calls that change what is
-visible, of errors also calls that flush it. Deaths before such calls are tried most, because a
-death after one differs from them in what was told alone.
+In the budget ``ci`` each fault strikes a sample of the calls, unless they are few: most of it calls
+that change what is visible, of errors also calls that flush it. Deaths before such calls are tried
+most, because a death after one differs from them in what was told alone.
 """
 
 from __future__ import annotations
@@ -174,7 +174,8 @@ class _Verdicts:
 def _tallied(bench: Bench, recorded: Run, verdicts: _Verdicts, fault: Fault, plan: Plan) -> Tally:
     begun = processor_s()
     struck = _struck_by(fault, recorded.calls)
-    chosen = _sample(struck, fault, plan)
+    is_whole = plan.is_whole(len(recorded.calls))
+    chosen = struck if is_whole else _sample(struck, fault, plan.seed)
     tally = Tally(
         level="L2",
         workload=bench.workload.name,
@@ -215,14 +216,12 @@ def _struck_by(fault: Fault, calls: Sequence[TracedCall]) -> list[TracedCall]:
     return [call for call in calls if fault not in OF_WRITES or call.size_bytes >= 2]
 
 
-def _sample(calls: list[TracedCall], fault: Fault, plan: Plan) -> list[TracedCall]:
-    if plan.budget == "exhaustive":
-        return calls
+def _sample(calls: list[TracedCall], fault: Fault, seed: int) -> list[TracedCall]:
     synced = () if fault in KILLS else SYNCS
     changing = [call for call in calls if changes(call) or call.name in synced]
     others = [call for call in calls if call not in changing]
     most = _CI.get(fault, _ERRORS_CI)
-    chosen = [*_spread(changing, most[0], plan.seed), *_spread(others, most[1], plan.seed)]
+    chosen = [*_spread(changing, most[0], seed), *_spread(others, most[1], seed)]
     return sorted(chosen, key=lambda call: call.number)
 
 

@@ -3,8 +3,9 @@
 A tally each: for every model the job itself; ``nested-…`` a recovery that is struck in its turn
 (F10); ``killed-…`` a process that was killed and another that went on before power was lost (F11);
 ``failed-…`` a call that failed before (F12). ``ci`` tears writes at blocks and takes a sample of
-the latter three, ``exhaustive`` tears at sectors and takes them all, up to thousands of states of
-each; a tally says which it was.
+the latter three, unless the job makes a few calls only. ``exhaustive`` tears at sectors, in a
+recovery that is struck at blocks, and takes them all, up to thousands of states of each; a tally
+says which it was.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ _EFFORTS: Final[dict[Budget, dict[Kind, _Effort]]] = {
         "failed": _Effort(tearing="sector", extent="all", enough=2500),
     },
 }
+_SMALL: Final = _Effort(extent="all", enough=1000)
+"""In ``ci``: what comes behind a crash, a kill or a failure of a job of a few calls."""
 _MODELS: Final[dict[Budget, tuple[Model, ...]]] = {"ci": (WEAK, ALICE), "exhaustive": MODELS}
 """The models under which what was struck goes on."""
 
@@ -113,8 +116,10 @@ class _Run:
     def __init__(self, workload: Workload, plan: Plan) -> None:
         self._workload = workload
         self._plan = plan
-        self._efforts = _EFFORTS[plan.budget]
         self._passages = Passages(workload)
+        self._efforts = dict(_EFFORTS[plan.budget])
+        if plan.budget == "ci" and plan.is_whole(len(self._passages.recording.calls)):
+            self._efforts |= dict.fromkeys(_STRUCK, _SMALL)
         self._verdicts = Verdicts(workload)
         self._bases: dict[str, list[_Base]] = {}
 

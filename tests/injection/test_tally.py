@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from fault_injection.examples.notes import NOTES
 from fault_injection.level import Level, Plan, Tally
 from fault_injection.levels import faults, kill, power
 from fault_injection.state_id import StateId
+from fault_injection.tracing.runs import OF_WRITES
 from fault_injection.workload import Recovered, Violation
 from tests.injection.jobs import FIRST
 from tests.injection.small_jobs import Small
@@ -64,6 +66,28 @@ def test_a_good_state_can_be_looked_at_by_its_name(level: Level) -> None:
             check_equal(level.replay(case).rule, rule, str(state))
             rules.add(rule)
     check(len(rules) > 2, f"{rules}")
+
+
+@pytest.mark.parametrize("level", [faults.LEVEL, power.LEVEL], ids=lambda level: level.name)
+def test_all_of_a_small_job_is_tried_in_every_change(level: Level) -> None:
+    """Who tests a store of a few calls need not wait for another budget to hear *exhaustive*.
+
+    Method: the example at each level; all that the other budget tries is tried.
+    """
+    whole = {tally.variant: tally for tally in level.run(NOTES, Plan(budget="exhaustive"))}
+    for tally in level.run(NOTES, Plan()):
+        check(tally.exhaustive, f"{tally.variant} is a sample")
+        check_equal(tally.distinct, whole[tally.variant].distinct, f"{tally.variant}: states")
+
+
+@pytest.mark.needs_ptrace
+@pytest.mark.slow
+@pytest.mark.normal_only
+def test_all_of_a_small_job_is_tried_in_every_change_by_real_processes() -> None:
+    """The same of L2. Method: a job of fifteen calls."""
+    for tally in kill.LEVEL.run(Small("right"), Plan()):
+        points = 3 if tally.variant in OF_WRITES else 15
+        check_equal((tally.exhaustive, tally.points), (True, points), tally.variant)
 
 
 @pytest.mark.needs_ptrace
