@@ -13,7 +13,7 @@ from fault_injection.machine import Machine, MemoryMachine
 from fault_injection.memory.calls import Call, Hook
 from fault_injection.memory.disk import Disk, Tree
 from fault_injection.memory.operations import Operation
-from fault_injection.workload import BadWorkloadError, Violation, Workload
+from fault_injection.workload import BadWorkloadError, Recovered, Violation, Workload
 from fault_injection.world import Told, World
 from lastgood.errors import LastgoodError
 
@@ -151,7 +151,11 @@ def _check_judges(workload: Workload, clean: Recording) -> None:
     """Judge what the job left, go on with it, and judge that."""
     left, told = clean.seen_after(len(clean.calls)), clean.world.told
     with limited():
-        workload.judge(MemoryMachine(left, seed="judge"), told, depth="whole")
+        found: object = workload.judge(MemoryMachine(left, seed="judge"), told, depth="whole")
+    if not isinstance(found, Recovered):
+        raise BadWorkloadError(
+            f"{workload.name}: its judge returns {type(found).__name__}, not Recovered"
+        )
     on = record_on(left, told, workload.go_on, seed="on")
     if on.error is not None:
         raise on.error

@@ -92,11 +92,11 @@ class Bench:
         shutil.rmtree(self._place, ignore_errors=True)
 
     def recorded(self) -> Trial:
-        """Run the job twice without a fault, and return that if it can be tested.
+        """Run the job twice without a fault, judge it, and return that if it can be tested.
 
         Raises:
-            BadWorkloadError: It fails, hangs, leaves processes, makes other calls the second time,
-                or acknowledges nothing.
+            BadWorkloadError: It, or its judge, fails, hangs or leaves processes; or it makes other
+                calls the second time, or acknowledges nothing.
         """
         first, second = self.tried(None), self.tried(None)
         for trial in (first, second):
@@ -110,6 +110,9 @@ class Bench:
         before = self._told.names("acknowledged")
         if len(first.told.names("acknowledged")) == len(before):
             raise self._bad("acknowledges nothing, so there is nothing to keep")
+        with self._folder(second.tree) as top:
+            judged = children.run(self._judging(top, second.told), limit_s=self._limit_s)
+        self._check_ended(judged, "its judge ")
         return second
 
     def struck(self, strike: Strike, recorded: Run) -> Trial:
@@ -208,6 +211,9 @@ class Bench:
                 verdict: dict[str, Any] = {"rule": recovered.rule, "shown": recovered.shown}
             except Violation as found:
                 verdict = {"oracle": found.oracle, "expected": found.expected, "got": found.got}
+            except (LastgoodError, OSError) as error:  # of the store; any other is of the judge
+                expected = "a recovery, or an error that people can act on"
+                verdict = {"oracle": "error", "expected": expected, "got": one_line(error)}
             children.say(fd, _VERDICT + json.dumps(verdict))
 
         return judge

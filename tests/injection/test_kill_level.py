@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -128,10 +128,10 @@ def test_a_job_that_hangs_or_leaves_a_process_after_an_error_is_found() -> None:
         check_equal(tallies["kill-after"].violations, [], "deaths")
 
 
-def test_a_recovery_that_hangs_or_raises_is_a_violation() -> None:
+def test_a_recovery_that_hangs_or_raises_is_a_violation(tmp_path: Path) -> None:
     """Recovery ends, with an answer or an error that people can act on.
 
-    Method: judges that do not.
+    Method: judges that do not, but for the first time, when nothing has struck.
     """
 
     def hang() -> None:
@@ -141,7 +141,14 @@ def test_a_recovery_that_hangs_or_raises_is_a_violation() -> None:
         raise ZeroDivisionError("no")
 
     plan = Plan(budget="exhaustive", stop_at_first=True)
-    for judging, got in ((hang, "it hangs"), (fail, "ZeroDivisionError: no")):
+    for wrong, got in ((hang, "it hangs"), (fail, "ZeroDivisionError: no")):
+        judged = tmp_path / got
+
+        def judging(judged: Path = judged, wrong: Callable[[], None] = wrong) -> None:
+            if judged.exists():
+                wrong()
+            judged.touch()
+
         tally = next(QUICK.run(Small("judged", judging=judging), plan))
         check_equal(
             [(example.oracle, example.got) for example in tally.violations],
@@ -240,6 +247,16 @@ def test_a_preparation_that_fails_is_told() -> None:
 
     with pytest.raises(BadWorkloadError, match="its preparation fails without a fault: ValueError"):
         list(Kill().run(Unprepared("unprepared"), ALL))
+
+
+def test_a_judge_that_fails_by_itself_is_told() -> None:
+    """A mistake in a judge is no finding about the store. Method: one that is misspelt."""
+
+    def misspelt() -> None:
+        raise NameError("name 'recoverd' is not defined")
+
+    with pytest.raises(BadWorkloadError, match="its judge fails without a fault: NameError: name"):
+        list(Kill().run(Small("misspelt", judging=misspelt), ALL))
 
 
 # --- one state ------------------------------------------------------------------------------

@@ -171,6 +171,7 @@ def _misspelt(self: Job, machine: Machine, world: World) -> None:
         ("run", _breaks, "Violation: O1: expected one; got none"),
         ("prepare", _misses, "fails without a fault, at test_recording.py:"),
         ("judge", _misses, "KeyError: 'item'"),
+        ("judge", lambda *_, **__: None, "its judge returns NoneType, not Recovered"),
         ("go_on", _misses, "fails without a fault, at test_recording.py:"),
         ("go_on", _never, "its go_on acknowledges nothing"),
     ],
