@@ -2,18 +2,15 @@
 
 import sys
 
-from fault_injection.interrupt import interruptible
+from fault_injection.interrupt import interruptible, leave_at_once
 
 
 def main() -> int:
     """Run one command and return its exit code."""
-    return interruptible(_command)
+    leave_at_once()
+    from fault_injection.cli import main as command  # not above: it takes a moment
 
-
-def _command() -> int:
-    from fault_injection.cli import main as command  # here: an interrupt may come meanwhile
-
-    return command()
+    return interruptible(command)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,8 @@ def as_text(report: Report, *, variants: bool = False, examples: bool = False) -
 def _table(report: Report, *, variants: bool) -> Iterator[str]:
     by = ("level", "workload", "variant") if variants else ("level", "workload")
     rows = summed(report.tallies, by=by)
+    if not rows:
+        return
     named = [(row, _name(row, variants=variants)) for row in rows]
     width = min(_NAMES_WIDTH, max([len("workload"), *(len(name) for _, name in named)]))
     heads = "".join(f"{head:>11}" for head in _NUMBERS)

@@ -344,7 +344,7 @@ def test_interrupt_while_modules_are_imported_is_one_line_and_130(
     text = f"import os, signal\nos.kill(os.getpid(), signal.{number})\n"
     (tmp_path / f"{module}.py").write_text(text, encoding="utf-8")
     ran = subprocess.run(
-        [sys.executable, "-m", "fault_injection", "list"],
+        [sys.executable, "-m", "fault_injection", "list"],  # without -P: what is here comes first
         cwd=tmp_path,
         env=environment(),
         capture_output=True,
@@ -352,6 +352,15 @@ def test_interrupt_while_modules_are_imported_is_one_line_and_130(
         timeout=60,
         check=False,
     )
+    check_equal((ran.returncode, ran.stdout), (130, ""), ran.stderr)
+    check_equal(ran.stderr, "fault_injection: interrupted\n", "what is said")
+
+
+def test_interrupt_in_text_that_is_run_is_exit_code_130(tmp_path: Path) -> None:
+    """The interpreter's own memory of an interrupt is not the exit code. Method: exec of text."""
+    text = 'exec("import os, signal; os.kill(os.getpid(), signal.SIGINT)")\n'
+    (tmp_path / "theirs.py").write_text(text, encoding="utf-8")
+    ran = own(tmp_path, "run", "--from", "theirs:JOB")
     check_equal((ran.returncode, ran.stdout), (130, ""), ran.stderr)
     check_equal(ran.stderr, "fault_injection: interrupted\n", "what is said")
 

@@ -206,6 +206,7 @@ def test_run_that_tried_nothing_is_no_success() -> None:
     check_equal(empty.outcome, "incomplete", "no results")
     nothing = replace(empty, results=(Result(level="L1", workload="fine"),))
     check_equal(nothing.outcome, "incomplete", "no states")
+    check(as_text(nothing).startswith("L4: not built"), "a table of nothing")
 
 
 def test_judgement_that_there_is_not_is_refused_where_it_is_made() -> None:
