@@ -113,16 +113,18 @@ def _try(
     from fault_injection.level import NotRunError
     from fault_injection.workload import BadWorkloadError
 
+    wrong = ""
     try:
         for tally in level.run(workload, plan):
             tallies.append(tally)
     except NotRunError as error:
         if os.environ.get("LASTGOOD_REQUIRE_ALL") == "1":
-            pytest.fail(f"LASTGOOD_REQUIRE_ALL=1, but {level.name}: {error}", pytrace=False)
+            wrong = f"LASTGOOD_REQUIRE_ALL=1, but {level.name}: {error}"
         not_run.append(f"{level.name}: {error}")
     except BadWorkloadError as error:
-        text = printable(error, limit_chars=1000)
-        pytest.fail(f"the workload cannot be tested: {text}", pytrace=False)
+        wrong = f"the workload cannot be tested: {error}"
+    if wrong:  # not above: pytest would show the error that this one is about, too
+        pytest.fail(printable(wrong, limit_chars=1000), pytrace=False)
 
 
 def _told(

@@ -169,3 +169,4 @@ def test_what_levels_say_is_what_the_test_says(
     ran = pytest_of(tmp_path, STAND_IN.format(name=name), *PLUGIN, "-rs", require_all=require_all)
     check_equal(ran.returncode, code, ran.stdout + ran.stderr)
     check(said in ran.stdout, ran.stdout)
+    check("another exception occurred" not in ran.stdout, ran.stdout)
