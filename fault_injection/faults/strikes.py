@@ -32,7 +32,6 @@ from fault_injection.recording import Recording, Work
 from fault_injection.workload import BadWorkloadError, Violation
 from fault_injection.world import Told, World
 from lastgood.errors import (
-    BusyError,
     ConflictError,
     LastgoodError,
     LockedError,
@@ -132,7 +131,7 @@ class Ended:
         if self.escaped is not None:
             raise Violation("error", expected="a typed error", got=one_line(self.escaped))
         if self.recording.error is not None:
-            check_error(self.recording.error, has_rivals=self._has_rivals())
+            check_error(self.recording.error, true=self._conflicts())
         if self.open_paths:
             raise Violation(
                 "O9",
@@ -141,10 +140,19 @@ class Ended:
             )
         discipline.judge(self.recording, exempt=unread)
 
-    def _has_rivals(self) -> bool:
-        """Whether a process made a call after a later one had begun."""
-        processes = [call.process for call in self.recording.calls]
-        return processes != sorted(processes)
+    def _conflicts(self) -> tuple[type[ConflictError], ...]:
+        """What may be told of other owners: all of it if there are any, nothing if there are none.
+
+        A lock that is interrupted for ever cannot be told from one that somebody holds.
+        """
+        calls = self.recording.calls
+        processes = [call.process for call in calls]
+        if processes != sorted(processes):  # one made a call after a later one had begun
+            return (ConflictError,)
+        interrupted = any(
+            call.name == "flock" and call.injected and call.error == errno.EINTR for call in calls
+        )
+        return (LockedError,) if interrupted else ()
 
 
 def run(work: Work, base: Tree, told: Told, *, seed: str, hook: Hook | None, usual: int) -> Ended:
@@ -192,12 +200,12 @@ def run(work: Work, base: Tree, told: Told, *, seed: str, hook: Hook | None, usu
     return Ended(recording, machine.disk.tree(), tuple(open_paths), escaped, stuck)
 
 
-def check_error(error: LastgoodError, *, has_rivals: bool) -> None:
+def check_error(error: LastgoodError, *, true: tuple[type[ConflictError], ...]) -> None:
     """Return only if an error tells people about a machine that fails, and tells it rightly.
 
     Args:
         error: What escaped a job.
-        has_rivals: Whether several owners were at work at once.
+        true: What it may say of other owners.
 
     Raises:
         Violation: It does not say what happened, what is safe and what to do; or it says, because
@@ -207,6 +215,5 @@ def check_error(error: LastgoodError, *, has_rivals: bool) -> None:
         sentence = getattr(error, what)
         if not sentence.strip() or sentence not in str(error):
             raise Violation("error", expected=f"an error that says {what!r}", got=one_line(error))
-    allowed = (StorageError, LockedError, BusyError, *([ConflictError] if has_rivals else []))
-    if not isinstance(error, allowed) or isinstance(error, NotStoredError):
+    if not isinstance(error, (StorageError, *true)) or isinstance(error, NotStoredError):
         raise Violation("error", expected="an error of the machine", got=one_line(error))

@@ -22,7 +22,7 @@ from fault_injection.recording import record
 from fault_injection.state_id import BadStateIdError, StateId
 from fault_injection.workload import Oracle, Violation, Workload
 from fault_injection.workloads import find
-from lastgood.errors import LastgoodError, StorageError
+from lastgood.errors import BusyError, LastgoodError, StorageError
 from lastgood.storage import publish
 from tests.injection.planted import Layer, Planted
 from tests.support.check import check, check_equal
@@ -259,6 +259,52 @@ def test_a_planted_bug_is_found(
         LEVEL.replay(LEVEL.case(planted, found.id))
     check_equal(raised.value.oracle, found.oracle, "judged again")
     check_equal(raised.value.got, found.got, "judged again")
+
+
+class ToldAsLocked(Layer):
+    """A lock that cannot be taken is taken for somebody else's."""
+
+    def flock(self, fd: int, operation: int) -> None:
+        try:
+            self.inner.flock(fd, operation)
+        except OSError as error:
+            raise OSError(errno.EAGAIN, "held") from error
+
+
+class ToldAsBusy(Layer):
+    """A name that cannot be linked is taken for a writer at work."""
+
+    def link(self, source: str, target: str, *, source_fd: int, target_fd: int) -> None:
+        try:
+            self.inner.link(source, target, source_fd=source_fd, target_fd=target_fd)
+        except OSError as error:
+            raise BusyError("A writer kept moving it") from error
+
+
+@pytest.mark.parametrize(
+    ("layer", "variant", "name", "is_right"),
+    [
+        (ToldAsLocked, "EIO-ever", "flock", False),
+        (ToldAsBusy, "EIO-once", "link", False),
+        (Layer, "EIO-ever", "flock", True),
+        (Layer, "EINTR-ever", "flock", True),  # nobody can tell it from a lock that is held
+    ],
+)
+def test_an_owner_that_there_is_not_is_told_of_by_nobody(
+    layer: type[Layer], variant: str, name: str, is_right: bool
+) -> None:
+    """An error of the machine is not told as somebody else's doing, where nobody else is at work.
+
+    Method: fail locks and links of the only process, with and without a layer that lies.
+    """
+    planted = Planted(FIRST, layer)
+    point = next(call.number for call in record(planted).calls if call.name == name)
+    case = LEVEL.case(planted, StateId("L1", "first", variant, point, name))
+    if is_right:
+        LEVEL.replay(case)
+        return
+    with pytest.raises(Violation, match="an error of the machine"):
+        LEVEL.replay(case)
 
 
 @heavy
