@@ -15,8 +15,8 @@ from fault_injection.state_id import is_part
 from fault_injection.words import UsageError
 from fault_injection.workload import Workload
 
+_VALUES: Final = ("name", "unread")
 _METHODS: Final = ("prepare", "run", "go_on", "judge")
-_PARTS: Final = ("name", "unread", *_METHODS)
 
 
 def taken_from(place: str) -> tuple[Workload, ...]:
@@ -50,8 +50,8 @@ def lack(found: Any) -> str:
     """What an object lacks to be a workload; empty: nothing."""
     if isinstance(found, type):
         return f"it is the class {found.__name__}; name an object of it, JOB = {found.__name__}()"
-    missing = [part for part in _PARTS if not hasattr(found, part)]
-    missing += [part for part in _METHODS if not callable(getattr(found, part, print))]
+    missing = [value for value in _VALUES if not hasattr(found, value)]
+    missing += [method for method in _METHODS if not callable(getattr(found, method, None))]
     if missing:
         return f"{type(found).__name__} lacks {', '.join(missing)}"
     if not isinstance(found.name, str) or not is_part(found.name):

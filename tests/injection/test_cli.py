@@ -287,7 +287,7 @@ def test_workloads_of_somebody_else_are_run_and_replayed(tmp_path: Path) -> None
             "own:Job is no workload: it is the class Job; name an object of it, JOB = Job()",
         ),
         ("own:MIXED", "own:MIXED[1] is no workload: it is the class Job"),
-        ("own:HALF", "own:HALF is no workload: Half lacks unread, prepare, go_on, run"),
+        ("own:HALF", "own:HALF is no workload: Half lacks unread, prepare, run, go_on"),
         ("os:sep", "os:sep is no workload: str lacks name, unread, prepare, run, go_on, judge"),
         ("wrong:ONE", "wrong.py:2 is not Python: "),
         ("raises:ONE", "raises cannot be imported: raises.py:3: ZeroDivisionError: division by"),
