@@ -6,7 +6,8 @@ It reads a recording, call by call, and knows nothing of lastgood:
    process, that process never syncs that inode again, whatever the second sync says.
 2. **No directory is synced again in the same breath.** A file system that cannot commit its
    metadata is expected to turn read-only, so a directory may be synced again by a new attempt
-   (R1), and only by one: the world has learnt something since, or the directory was opened anew.
+   (R1), and only by one: an act of that process has ended or begun since, or it opened the
+   directory anew.
 3. **What is acknowledged is on the medium.** When an act is acknowledged, each file that was made,
    written or given a mode for it, and that has a name, was synced after that; each name that was
    given for it, and still leads there, was synced with its directory; and none of these syncs
@@ -28,6 +29,7 @@ which an error was reported, of a file whose first name is on the medium: nothin
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -164,7 +166,7 @@ class _Witness:
         self._last: int | None = None  # who made the last call since the world learnt something
         self._begun: set[str] = set()  # acts without a call
         self._acting: dict[int, set[str]] = {}  # acts of whose end nobody was told, by process
-        self._marks = 0
+        self._marks = Counter[int]()  # how often acts of a process began or ended
         self._failed: dict[tuple[int, int], tuple[int, int]] = {}  # call and marks by then
         self._opened: dict[tuple[int, int], int] = {}
 
@@ -180,11 +182,11 @@ class _Witness:
             if acknowledged:
                 yield from self._unsettled(self._work(self._last), ", ".join(acknowledged), calls)
             self._works.pop(self._last, None)  # told: nothing more rests on it
+            self._marks[self._last] += 1
         for acts in (self._begun, *self._acting.values()):
             acts.difference_update(names)
         self._begun |= {act.name for act in now.acts if act.name not in known}
         self._last = None
-        self._marks += 1
 
     def _unsettled(self, work: _Work, act: str, calls: int) -> Iterator[Breach]:
         """Rules 3 and 4."""
@@ -232,6 +234,7 @@ class _Witness:
             if self._acting.get(call.process):
                 self._works.pop(call.process, None)  # what raised is given up
             self._acting[call.process], self._begun = self._begun, set()
+            self._marks[call.process] += 1
         work = self._work(call.process)
         for operation in call.operations:
             self._changes(work, operation, call)
@@ -255,9 +258,10 @@ class _Witness:
                 f"a {what} whose sync failed is not synced again",
                 f"call {failure[0]} failed, call {call.number} syncs {call.path or '/'} again",
             )
-        later = failure is not None and failure[1] < self._marks
+        marks = self._marks[call.process]
+        later = failure is not None and failure[1] < marks
         if call.error:
-            self._failed[call.process, call.inode] = (call.number, self._marks)
+            self._failed[call.process, call.inode] = (call.number, marks)
         for work in self._works.values():
             if call.error:
                 work.failed(call.inode, call.number)
@@ -271,7 +275,10 @@ class _Witness:
         if call.inode not in self._folders:
             return False
         number, marks = failure
-        return marks < self._marks or self._opened.get((call.process, call.fd), -1) > number
+        return (
+            marks < self._marks[call.process]
+            or self._opened.get((call.process, call.fd), -1) > number
+        )
 
     def _changes(self, work: _Work, operation: Operation, call: Call) -> None:
         match operation:

@@ -264,6 +264,26 @@ def test_two_processes_acts_are_told_apart() -> None:
     check_equal(found(record_on(empty_tree(), Told(), work, seed="toy")), [], "both are right")
 
 
+def test_another_process_is_no_new_attempt() -> None:
+    """O10, rule 2: that the world learnt something of others makes no failed sync good again.
+
+    Method: a directory's sync fails; another process begins and ends an act; the first one syncs
+    it again, in the same act and through the same descriptor. In an act of its own it may.
+    """
+
+    def work(machine: Machine, world: World) -> None:
+        first, second = Job(machine, world), Job(machine, world)
+        first.does("begin:a make write fsync close rename syncdir!")
+        second.does("begin:b mkdir:inner enter:inner make fsync close rename syncdir again")
+        second.does("syncdir end")
+        first.does(then)
+
+    hook = strikes("syncdir", 1, EIO)
+    for then, expected in (("syncdir", [DIRECTORY_AGAIN]), ("begin:c syncdir", [])):
+        made = record_on(empty_tree(), Told(), work, hook=hook, seed="toy")
+        check_equal(found(made), expected, then)
+
+
 def test_files_that_nobody_believes_are_exempt() -> None:
     """O10: a lock file's text is written and not synced, and nothing rests on it.
 
