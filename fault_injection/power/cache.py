@@ -22,7 +22,7 @@ from fault_injection.memory.operations import (
 )
 from fault_injection.power.pending import Lost, NameChange, Pending, name_changes
 from fault_injection.power.rules import Model
-from fault_injection.power.tearing import LOST, PERSISTED, Tearing, changed, fates
+from fault_injection.power.tearing import LOST, PERSISTED, Tearing, changed, fates, is_complete
 
 _Names = Mapping[int, Mapping[str, int]]
 
@@ -103,7 +103,8 @@ class Cache:
                 tearing=self._tearing,
                 garbage=self.model.has_garbage,
             )
-            pending = replace(pending, fates=possible)
+            is_all = is_complete(operation, grows_from=size, tearing=self._tearing)
+            pending = replace(pending, fates=possible, has_all_fates=is_all)
         elif isinstance(operation, Truncate):
             self._sizes[inode] = operation.size_bytes
         self._hold(pending)

@@ -24,8 +24,8 @@ class Choices:
 
     Attributes:
         lost: Each, by what is lost; the fewest losses first, none twice.
-        is_exhaustive: Whether it is each that the fates of ``tearing`` permit: of a write of more
-            than four pieces, those are not all subsets of its pieces.
+        is_exhaustive: Whether it is each that the model permits; never where a write is pending
+            of which more pieces may be torn than are tried in every way.
         drawn: Those that only this seed finds again.
     """
 
@@ -48,7 +48,8 @@ def choices(cache: Cache, *, extent: Extent = "all", seed: str = "", cap: int = 
         return Choices(_in_order(always), is_exhaustive=False)
     found = dict.fromkeys(islice(every(cache), cap + 1))
     if len(found) <= cap:
-        return Choices(_in_order(found), is_exhaustive=True)
+        is_all = all(one.has_all_fates for one in cache.open)
+        return Choices(_in_order(found), is_exhaustive=is_all)
     random_bits, drawn = random.Random(seed), dict[Lost, None]()
     for _ in range(2 * cap):
         if len(always) + len(drawn) >= cap:

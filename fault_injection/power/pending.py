@@ -27,6 +27,7 @@ class Pending:
         number: From 0, in the order in which changes were made.
         call: Number of the call that made it.
         fates: What may become of it, first ``LOST``, last ``persisted``.
+        has_all_fates: Whether those are all: of a write of many pieces they are some.
         names: The names it changes, all of them or none.
         inode: Whose bytes, size or mode it changes; 0: it changes names.
         change: What it changes of that.
@@ -35,6 +36,7 @@ class Pending:
     number: int
     call: int
     fates: tuple[Fate, ...] = WHOLE_OR_NOT
+    has_all_fates: bool = True
     names: tuple[NameChange, ...] = ()
     inode: int = 0
     change: Write | Truncate | Mode | None = None

@@ -1,9 +1,9 @@
 """What may become of one pending change: its fates, from ``LOST`` to ``persisted``.
 
 A write arrives in pieces, blocks or sectors of the file, in any order; of more than four pieces
-beginnings, ends, holes and single ones are tried, not every subset. What of a file's growth
-persists is its size before the write, after it, or at the end of the last piece that arrived;
-bytes that it gained and that did not arrive are zeros, or garbage.
+beginnings, ends, holes and single ones are tried, not every subset, and ``is_complete`` says so.
+What of a file's growth persists is its size before the write, after it, or at the end of the last
+piece that arrived; bytes that it gained and that did not arrive are zeros, or garbage.
 """
 
 from __future__ import annotations
@@ -61,15 +61,23 @@ def fates(write: Write, *, grows_from: int, tearing: Tearing, garbage: bool) -> 
         tearing: How finely it is torn.
         garbage: Whether what did not arrive may be anything.
     """
-    end, zeros = write.offset + len(write.data), not any(write.data)
+    end = write.offset + len(write.data)
     return _fates(
         write.offset,
         end,
         min(grows_from, end),
         piece_bytes=PIECE_BYTES[tearing],
-        zeros=zeros,
+        zeros=_is_zeros(write.data),
         garbage=garbage,
     )
+
+
+def is_complete(write: Write, *, grows_from: int, tearing: Tearing) -> bool:
+    """Whether ``fates`` has every subset of a write's pieces: of many pieces it has some."""
+    cuts = len(_cuts(write.offset, write.offset + len(write.data), PIECE_BYTES[tearing]))
+    if write.offset >= grows_from and _is_zeros(write.data):
+        return cuts < _PIECES
+    return cuts < _ALL_SUBSETS
 
 
 def written(data: bytes, write: Write, fate: Fate) -> bytes:
@@ -142,13 +150,21 @@ def _is_bare(start: int, end: int, arrived: tuple[_Range, ...]) -> bool:
 
 def _pieces(start: int, end: int, piece_bytes: int) -> list[_Range]:
     """A write's ranges between boundaries of pieces in its file, counted from its beginning."""
-    first = (start // piece_bytes + 1) * piece_bytes
-    cuts = list(range(first, end, piece_bytes))
+    cuts = list(_cuts(start, end, piece_bytes))
     if len(cuts) >= _PIECES:
         edge, middle = _PIECES // 4, len(cuts) // (_PIECES // 2)
         cuts = [*cuts[:edge], *cuts[edge:-edge:middle], *cuts[-edge:]]
     bounds = [0, *(cut - start for cut in cuts), end - start]
     return list(pairwise(bounds))
+
+
+def _cuts(start: int, end: int, piece_bytes: int) -> range:
+    """Boundaries of pieces within a write, in its file."""
+    return range((start // piece_bytes + 1) * piece_bytes, end, piece_bytes)
+
+
+def _is_zeros(data: bytes) -> bool:
+    return data.count(0) == len(data)
 
 
 def _beginnings(pieces: list[_Range]) -> Iterator[tuple[_Range, ...]]:

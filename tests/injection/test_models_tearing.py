@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from fault_injection.memory.operations import Sync, Write
+from fault_injection.memory.operations import Operation, Sync, Write
+from fault_injection.power.choices import choices
 from fault_injection.power.rules import ALICE, WEAK
 from fault_injection.power.tearing import LOST, Fate, fates, written
-from tests.injection.disks import base, contents, created, left
+from tests.injection.disks import base, contents, created, fed, left
 from tests.support.check import check, check_equal
 
 A, B, C = b"a" * 512, b"b" * 512, b"c" * 512
@@ -25,6 +26,26 @@ def test_sectors_of_an_overwrite_arrive_in_any_order() -> None:
         for third in (0, 1)
     }
     check_equal(held, wanted, "outcomes")
+
+
+def test_a_write_of_which_not_every_subset_is_tried_is_not_called_exhaustive() -> None:
+    """*Exhaustive* is said where each disk that the model permits was tried.
+
+    Method: writes of four and of five pieces, torn so; reserved zeros, of which their sizes count;
+    and one of five pieces that is durable.
+    """
+    five, zeros = Write(2, 0, b"x" * 5 * 512), Write(2, 1536, bytes(40 * 512))
+    cases: list[tuple[list[Operation], bool]] = [
+        ([Write(2, 0, b"x" * 4 * 512)], True),
+        ([five], False),
+        ([zeros], True),
+        ([Write(2, 1536, bytes(65 * 512))], False),
+        ([five, Sync(2)], True),
+    ]
+    for operations, is_exhaustive in cases:
+        tried = choices(fed(WEAK, operations, on=base(a=OLD), tearing="sector"))
+        check_equal(tried.is_exhaustive, is_exhaustive, f"{operations}"[:60])
+    check(choices(fed(WEAK, [five], on=base(a=OLD))).is_exhaustive, "one block, torn at blocks")
 
 
 def test_a_write_within_a_block_is_not_torn_at_blocks() -> None:
