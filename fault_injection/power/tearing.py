@@ -25,6 +25,8 @@ _ALL_SUBSETS: Final = 4
 """Up to so many pieces every subset of them may arrive; above, beginnings, ends and holes."""
 _PIECES: Final = 64
 """A write of more pieces is torn at the first and last of them, and evenly between."""
+_ZEROS: Final = 512
+"""The same of zeros that a file gains: they have a fate a piece, and no more."""
 _GARBAGE: Final = hashlib.shake_128(b"what lay on the disk before").digest(4096)
 
 _Range = tuple[int, int]
@@ -76,7 +78,7 @@ def is_complete(write: Write, *, grows_from: int, tearing: Tearing) -> bool:
     """Whether ``fates`` has every subset of a write's pieces: of many pieces it has some."""
     cuts = len(_cuts(write.offset, write.offset + len(write.data), PIECE_BYTES[tearing]))
     if write.offset >= grows_from and _is_zeros(write.data):
-        return cuts < _PIECES
+        return cuts < _ZEROS
     return cuts < _ALL_SUBSETS
 
 
@@ -110,9 +112,9 @@ def _fates(
     if not length:
         return WHOLE_OR_NOT
     found: dict[tuple[tuple[_Range, ...], int, bool], None] = {}
-    pieces = _pieces(start, end, piece_bytes)
-    # Zeros that arrived are zeros that did not: only the size tells beginnings apart.
     is_plain = zeros and start >= size
+    pieces = _pieces(start, end, piece_bytes, most=_ZEROS if is_plain else _PIECES)
+    # Zeros that arrived are zeros that did not: only the size tells beginnings apart.
     for subset in _beginnings(pieces) if is_plain else _subsets(pieces):
         arrived = _joined(subset)
         for grown in _sizes(start, end, size, arrived):
@@ -148,11 +150,11 @@ def _is_bare(start: int, end: int, arrived: tuple[_Range, ...]) -> bool:
     return start < end
 
 
-def _pieces(start: int, end: int, piece_bytes: int) -> list[_Range]:
+def _pieces(start: int, end: int, piece_bytes: int, *, most: int) -> list[_Range]:
     """A write's ranges between boundaries of pieces in its file, counted from its beginning."""
     cuts = list(_cuts(start, end, piece_bytes))
-    if len(cuts) >= _PIECES:
-        edge, middle = _PIECES // 4, len(cuts) // (_PIECES // 2)
+    if len(cuts) >= most:
+        edge, middle = most // 4, len(cuts) // (most // 2)
         cuts = [*cuts[:edge], *cuts[edge:-edge:middle], *cuts[-edge:]]
     bounds = [0, *(cut - start for cut in cuts), end - start]
     return list(pairwise(bounds))

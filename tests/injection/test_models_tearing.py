@@ -39,7 +39,7 @@ def test_a_write_of_which_not_every_subset_is_tried_is_not_called_exhaustive() -
         ([Write(2, 0, b"x" * 4 * 512)], True),
         ([five], False),
         ([zeros], True),
-        ([Write(2, 1536, bytes(65 * 512))], False),
+        ([Write(2, 1536, bytes(513 * 512))], False),
         ([five, Sync(2)], True),
     ]
     for operations, is_exhaustive in cases:
