@@ -6,8 +6,8 @@ would, and says what came back, so that the answers to two trees can be compared
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -17,7 +17,7 @@ from fault_injection.memory.disk import Tree
 from fault_injection.workloads import roots
 from fault_injection.workloads.keys import KEYS
 from lastgood import Checkpoint, CheckpointStore
-from lastgood.errors import LastgoodError, UsageError
+from lastgood.errors import LastgoodError
 from lastgood.formats import canonical, names
 from lastgood.formats.event import Event
 from lastgood.formats.session import Program
@@ -76,6 +76,26 @@ class Belief:
     def is_nothing(self) -> bool:
         """Whether there is neither a checkpoint nor an event of the program's."""
         return self.base == NOBODY and not self.events
+
+    def agrees_with(self, other: Belief, *, until: int) -> bool:
+        """Whether both say the same of all that both speak of, up to event ``until``."""
+        if self.sequence == other.sequence and self.base != other.base:
+            return False
+        above = max(self.sequence, other.sequence)
+        mine, theirs = (
+            [event for event in one.events if above < event[0] <= until] for one in (self, other)
+        )
+        return mine == theirs
+
+    def is_same_state(self, other: Belief) -> bool:
+        """Whether a program goes on with the same, if all that both say was once the truth.
+
+        With a log the events are the truth, and a checkpoint only shortens their replay: what
+        both replay must be the same.
+        """
+        if self.end or other.end:
+            return self.end == other.end and self.agrees_with(other, until=self.end)
+        return replace(self, epoch=0) == replace(other, epoch=0)
 
     def __str__(self) -> str:
         """For people."""
@@ -186,23 +206,16 @@ def own(tree: Tree, subject: Subject) -> Looked:
     return Looked(belief, machine.disk.tree())
 
 
-def bases(tree: Tree, subject: Subject) -> set[tuple[int, str]]:
-    """Every checkpoint of an honest tree, as in ``Belief.base``, with its sequence."""
-    machine = MemoryMachine(tree, seed="librarian")
-    found = set()
-    with roots.store(machine, subject.at, keys=KEYS) as store:
-        with _checkpoints(store, subject, "read") as opened:
-            rows = opened.check().rows
-        for row in rows:
-            program = replace(subject, schema=row.schema_version or subject.schema)
-            with (
-                contextlib.suppress(UsageError),  # a leftover, which nobody believes
-                _checkpoints(store, program, "read") as opened,
-            ):
-                kept = opened.load(row.sequence)
-                base = _state(kept.state) if subject.has_log else _kept(kept)
-                found.add((row.sequence, base))
-    return found
+def stored(data: bytes, subject: Subject) -> tuple[int, str]:
+    """A checkpoint's record, as in ``Belief``: sequence and base; nothing is verified here.
+
+    Raises:
+        ValueError, LookupError: It is none.
+    """
+    found = json.loads(data.split(b"\n")[2])
+    state = found["state"]
+    known = [state, found["sideEffectFingerprints"]]
+    return found["sequence"], _state(state) if subject.has_log else _digest(known)
 
 
 def said(sequence: int, kind: str, data: object) -> tuple[int, str]:

@@ -8,6 +8,7 @@ the same bytes, so that a change by hand and a crash that leave the same have on
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from fault_injection.memory.disk import Node, Tree
@@ -54,8 +55,7 @@ def gathered(files: Files) -> Tree:
 
 def is_manifest(name: str) -> bool:
     """Whether it is the pointer's name or that of a revision."""
-    parsed = names.parse(name)
-    return parsed is not None and parsed.kind in (Kind.POINTER, Kind.MANIFEST)
+    return _kind(name) in (Kind.POINTER, Kind.MANIFEST)
 
 
 def leaf(path: str) -> str:
@@ -65,5 +65,10 @@ def leaf(path: str) -> str:
 
 def kind_of(path: str) -> Kind | None:
     """What the last name of a path stands for; None: it is foreign."""
-    parsed = names.parse(leaf(path))
+    return _kind(leaf(path))
+
+
+@lru_cache(maxsize=1 << 14)
+def _kind(name: str) -> Kind | None:
+    parsed = names.parse(name)
     return None if parsed is None else parsed.kind

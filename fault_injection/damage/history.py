@@ -15,42 +15,19 @@ from typing import Final
 from fault_injection.damage import belief, neighbours, segments
 from fault_injection.damage.belief import NOBODY, Belief, Subject
 from fault_injection.damage.files import Files, gathered, is_manifest, kind_of, leaf, spread
+from fault_injection.damage.honest import Honest, honest_of
 from fault_injection.damage.past import NOT_RECORDS, Past
 from fault_injection.level import NotRunError
+from fault_injection.machine import MemoryMachine
 from fault_injection.memory.disk import Node, Tree
-from fault_injection.recording import Recording, check_testable
+from fault_injection.recording import Recording, check_testable, record_on
 from fault_injection.workload import BadWorkloadError, Workload
 from fault_injection.world import Told
 from lastgood.errors import EXIT_GOOD, EXIT_LIMITED, LastgoodError
 from lastgood.formats import names
 from lastgood.formats.names import Kind
-from lastgood.report import Report
-from lastgood.rules.selection import Selection
 
 _SOUND: Final = (EXIT_GOOD, EXIT_LIMITED)
-
-
-@dataclass(frozen=True, slots=True)
-class Honest:
-    """What is made of a session that nobody has changed.
-
-    Attributes:
-        belief: What is believed.
-        leftovers: Names that nobody needs, as a check lists them.
-        named: Sequence of the checkpoint that the newest revision names; a newer one may have
-            been left by a crash.
-        needed: Names of the records without which nothing may be believed (design 6).
-        sound: Names of those that may be missing, one of the two, and must be sound if they are
-            there: the pointer and the newest number.
-        before: Name of the generation before, of which seal and header are needed; or empty.
-    """
-
-    belief: Belief
-    leftovers: tuple[str, ...]
-    named: int
-    needed: frozenset[str]
-    sound: frozenset[str]
-    before: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +111,19 @@ class History:
         for subject in self.subjects:
             known = bases, events = {(0, NOBODY)}, set[tuple[int, str]]()
             for instant in self.instants:
-                bases |= belief.bases(instant.tree(), subject)
                 for path in self.believed(instant):
+                    data = instant.files[path].data or b""
                     if kind_of(path) is Kind.SEGMENT:
-                        held = segments.events(instant.files[path].data or b"")
-                        events.update(belief.said(*event) for event in held)
+                        events.update(belief.said(*event) for event in segments.events(data))
+                    elif kind_of(path) is Kind.CHECKPOINT:
+                        bases.add(belief.stored(data, subject))
             truth[subject] = known
         return truth
 
     @cached_property
     def past(self) -> Past:
         """What was there between the instants."""
-        return Past(self.recording, self.subjects)
+        return Past(preparation(self.workload), self.recording)
 
     def records(self) -> list[tuple[Node, str]]:
         """Every content of every record at any instant, with where it comes from."""
@@ -171,14 +149,10 @@ class History:
             yield spread(neighbours.newer(self.final.tree(), subject))
 
 
-def is_same_state(one: Belief, other: Belief) -> bool:
-    """Whether a program goes on with the same, if all that both say was once the truth.
-
-    With a log the events are the truth, and a checkpoint only shortens their replay.
-    """
-    if one.end or other.end:
-        return one.end == other.end
-    return (one.sequence, one.base, one.events) == (other.sequence, other.base, other.events)
+def preparation(workload: Workload) -> Recording:
+    """The run that makes what lies there before the job."""
+    empty = MemoryMachine(seed="before").disk.tree()
+    return record_on(empty, Told(), workload.prepare, seed="before")
 
 
 def history_of(workload: Workload) -> History:
@@ -229,26 +203,8 @@ def _honest(tree: Tree, subjects: tuple[Subject, ...]) -> dict[Subject, Honest] 
     found = {}
     for subject in subjects:
         looked = belief.read(tree, subject)
-        if isinstance(looked.belief, LastgoodError) or looked.reported not in _SOUND:
+        honest = honest_of(looked)
+        if honest is None or looked.reported not in _SOUND:
             return None
-        if looked.report is None or looked.report.selection is None:
-            return None
-        found[subject] = _of(looked.belief, looked.report, looked.report.selection)
+        found[subject] = honest
     return found
-
-
-def _of(known: Belief, report: Report, chosen: Selection) -> Honest:
-    newest = chosen.manifest
-    needed = {names.STORE, names.SESSION} if newest is not None else set[str]()
-    if newest is not None and newest.revision > 1:
-        needed.add(names.manifest(newest.revision - 1))
-    if chosen.current is not None:
-        needed.add(chosen.current.name)
-    return Honest(
-        belief=known,
-        leftovers=report.leftovers,
-        named=newest.current.sequence if newest is not None and newest.current else 0,
-        needed=frozenset(needed),
-        sound=frozenset({names.POINTER, names.manifest(newest.revision if newest else 1)}),
-        before=chosen.previous.name if chosen.previous is not None else "",
-    )

@@ -19,19 +19,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fault_injection.damage import belief
-from fault_injection.damage.history import History, history_of
+from fault_injection.damage.history import History, history_of, preparation
 from fault_injection.damage.overlaps import Found, claiming
 from fault_injection.damage.tampering import BYTE_KINDS, KINDS, Tamperer, Tampering, Thinning
-from fault_injection.machine import MemoryMachine
 from fault_injection.memory.disk import Tree
 from fault_injection.power import passage
 from fault_injection.power.choices import choices
 from fault_injection.power.loss import Power
-from fault_injection.power.passage import Passage, moments
+from fault_injection.power.passage import moments
 from fault_injection.power.rules import ALICE, WEAK
-from fault_injection.recording import prepared, record_on
+from fault_injection.recording import record
 from fault_injection.workload import Workload
-from fault_injection.world import Told
 from lastgood.errors import LastgoodError
 
 MODELS: Final = (WEAK, ALICE)
@@ -81,7 +79,8 @@ def left_by_crashes(workload: Workload) -> tuple[dict[str, Crash], bool]:
     """Disks that a crash of the job or one before it may leave, by digest; and if they are all."""
     found: dict[str, Crash] = {}
     is_exhaustive = True
-    for name, whole in (("before", _before(workload)), ("job", _job(workload))):
+    for name, recording in (("before", preparation(workload)), ("job", record(workload))):
+        whole = passage.of(recording)
         for model in MODELS:
             power = Power(model, "sector", "all", "short")
             for moment in moments(whole, power.cache(whole, workload)):
@@ -113,7 +112,7 @@ def compare(workload: Workload) -> Comparison:
     comparison = Comparison(workload.name, crashes=len(crashes), is_exhaustive=is_exhaustive)
     for tampering in made_by_hand(history):
         comparison.changes += 1
-        crash = crashes.get(tampering.tree().digest(unread=workload.unread))
+        crash = crashes.get(tampering.tree.digest(unread=workload.unread))
         if crash is not None:
             comparison.common += 1
             _judge(comparison, history, tampering, crash)
@@ -125,7 +124,7 @@ def _judge(comparison: Comparison, history: History, tampering: Tampering, crash
     what = f"{tampering.kind} {tampering.point} ({tampering.what}); {crash.place}"
     names = set()
     for subject in history.subjects:
-        known = belief.read(tampering.tree(), subject).belief
+        known = belief.read(tampering.tree, subject).belief
         if isinstance(known, LastgoodError):
             comparison.violations.append(f"what a crash leaves stops: {what}: {known.happened}")
             return
@@ -138,13 +137,3 @@ def _judge(comparison: Comparison, history: History, tampering: Tampering, crash
             names.update(claimed)
     comparison.agreed += not names
     comparison.overlaps.update(names)
-
-
-def _job(workload: Workload) -> Passage:
-    base, told = prepared(workload)
-    return passage.of(record_on(base, told, workload.run, seed="run"))
-
-
-def _before(workload: Workload) -> Passage:
-    empty = MemoryMachine(seed="before").disk.tree()
-    return passage.of(record_on(empty, Told(), workload.prepare, seed="before"))

@@ -7,21 +7,25 @@ them by name; a state in both sets that is none of these is a defect of the desi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 from fault_injection.damage import segments
-from fault_injection.damage.belief import Belief, Subject
-from fault_injection.damage.files import kind_of
-from fault_injection.damage.history import History, is_same_state
+from fault_injection.damage.belief import Belief, Subject, said
+from fault_injection.damage.files import Files, kind_of, leaf
+from fault_injection.damage.history import History
+from fault_injection.damage.honest import is_whole, path_of
+from fault_injection.damage.past import Known
 from fault_injection.damage.tampering import WITH_COPIES, Tampering
+from lastgood.formats import names
 from lastgood.formats.names import Kind
 
 _RECORDS: Final = (Kind.POINTER, Kind.MANIFEST, Kind.CHECKPOINT, Kind.SEGMENT)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Found:
     """A changed tree, and what is believed of it.
 
@@ -52,26 +56,91 @@ class Found:
         """Names that nobody needed before the change."""
         return self.tampering.base.honest[self.subject].leftovers
 
-    @property
-    def earlier(self) -> list[tuple[int, Belief]]:
-        """What was believed at each instant before, by its number."""
-        known = self.history.instants[: self.tampering.base.number]
-        return [(instant.number, instant.honest[self.subject].belief) for instant in known]
+    def known(self, *, epoch: int) -> list[Known]:
+        """What was believed in an epoch, at each moment before the change."""
+        until = self.tampering.base.calls
+        found = self.history.past.known(self.subject, until=until)
+        return [known for known in found if known.belief.epoch == epoch]
 
+    @cached_property
+    def files(self) -> Files:
+        """What is there now."""
+        return self.tampering.files
+
+    @cached_property
+    def is_founded(self) -> bool:
+        """Whether all records are there, as they were, that the checkpoint was once believed by.
+
+        The claim was the same then, and the events behind the checkpoint were, if fewer.
+        """
+        return any(
+            known.belief.sequence == self.belief.sequence
+            and self.belief.agrees_with(known.belief, until=known.belief.end)
+            and is_whole(self.files, known.files, self.subject, known.honest)
+            for known in self.known(epoch=self.belief.epoch)
+        )
+
+    @property
+    def late(self) -> frozenset[tuple[int, str]]:
+        """Events that are believed now, and were at no moment of the job before the change."""
+        return frozenset(self.belief.events) - self._live
+
+    @property
+    def skips_nothing(self) -> bool:
+        """Whether each number that had an event in the job has one now, up to the end, in order."""
+        numbers = [number for number, _ in self.belief.events]
+        between = range(self.belief.sequence + 1, self.belief.end + 1)
+        were = {number for number, _ in self._live if number in between}
+        return numbers == sorted(numbers) and were <= set(numbers)
+
+    @cached_property
+    def _live(self) -> frozenset[tuple[int, str]]:
+        known = self.history.past.known(self.subject, until=self.tampering.base.calls)
+        return frozenset(event for one in known for event in one.belief.events)
+
+    @cached_property
     def held(self) -> dict[str, bytes]:
-        """Records of this session that are there now: by path, what somebody believes of them."""
-        files = self.tampering.files()
+        """Records that are there now: by path, what somebody believes of them.
+
+        What nobody needed before the change and nobody believes now is not among them.
+        """
         return {
-            path: segments.believed(path, files) if kind_of(path) is Kind.SEGMENT else node.data
-            for path, node in files.items()
+            path: segments.believed(path, self.files)
+            if kind_of(path) is Kind.SEGMENT
+            else node.data
+            for path, node in self.files.items()
             if path.startswith(f"{self.folder}/")
             and kind_of(path) in _RECORDS
             and node.data is not None
+            and (leaf(path) not in self.leftovers or path == self.checkpoint)
         }
 
-    def born(self) -> int:
+    @property
+    def checkpoint(self) -> str:
+        """Path of the one that is believed now."""
+        return path_of(names.checkpoint(max(self.belief.sequence, 1)), self.subject)
+
+    def was_believed(self, belief: Belief, *, without: Collection[str] = ()) -> bool:
+        """Whether a program went on with the same once, and no record that is left is newer.
+
+        Args:
+            belief: What is believed now, or would be but for ``without``.
+            without: Paths of records that do not count.
+        """
+        born = self.born(without)
+        return any(
+            known.calls >= born and known.belief.is_same_state(belief)
+            for known in self.known(epoch=belief.epoch)
+        )
+
+    def born(self, without: Collection[str]) -> int:
         """After how many calls the newest record that is left was first there."""
-        return max((self.history.past.born(*held) for held in self.held().items()), default=0)
+        births = (
+            self.history.past.born(path, data)
+            for path, data in self.held.items()
+            if path not in without
+        )
+        return max(births, default=self.history.past.first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,33 +151,40 @@ class Overlap:
         name: One word.
         what: What they are.
         decides: What would tell one from the other.
-        is_of_this_run: Whether a crash of the very job leaves such states; else one of another run
-            of the same program does, which the store alone cannot tell from it.
         holds: Whether a changed tree, of which something older is believed, is one of them.
     """
 
     name: str
     what: str
     decides: str
-    is_of_this_run: bool
     holds: Callable[[Found], bool]
 
 
 def _everything(found: Found) -> bool:
     """No checkpoint and no event is left; a claim that names none may be."""
-    here = (path for path in found.tampering.files() if path.startswith(f"{found.folder}/"))
+    here = (path for path in found.files if path.startswith(f"{found.folder}/"))
     kinds = set(map(kind_of, here))  # a directory under a record's name is no record that is gone
-    return found.belief.is_nothing and not kinds & {Kind.CHECKPOINT, Kind.SEGMENT}
+    claimed = {known.belief for known in found.known(epoch=found.belief.epoch)}
+    return (
+        found.belief in {Belief(), *claimed}
+        and found.belief.is_nothing
+        and not kinds & {Kind.CHECKPOINT, Kind.SEGMENT}
+    )
 
 
 def _claim(found: Found) -> bool:
-    """The store before it was opened: same checkpoint, and no trace of the newest epoch."""
+    """The store before it was opened: all of that is there, and no trace of the newest epoch."""
+    before = found.known(epoch=found.belief.epoch)
     return (
         not _everything(found)
         and found.tampering.only_deletes
         and found.tampering.kind not in WITH_COPIES
-        and found.belief.epoch == found.newest.epoch - 1
-        and found.belief.sequence == found.newest.sequence
+        and found.belief.epoch < found.newest.epoch
+        and found.belief.sequence >= found.newest.sequence
+        and bool(before)
+        and found.belief == before[-1].belief
+        and found.is_founded
+        and found.was_believed(found.belief)
     )
 
 
@@ -132,14 +208,19 @@ def _is_the_truth(found: Found, path: str) -> bool:
 
 def _log_end(found: Found) -> bool:
     """Every checkpoint and claim is there and agrees; only what none of them names is gone."""
-    before = [known.end for _, known in found.earlier if known.epoch < found.newest.epoch]
-    named = found.tampering.base.honest[found.subject].named
+    base, was = found.tampering.base, found.tampering.base.honest[found.subject]
+    claimed = [known.belief.end for known in found.known(epoch=found.newest.epoch - 1)[-1:]]
+    if found.belief.sequence == was.named != found.newest.sequence:
+        adopted = names.checkpoint(found.newest.sequence)  # no manifest names it: a leftover
+        was = replace(was, needed=was.needed - {adopted})
     return (
         not _everything(found)
         and found.belief.epoch == found.newest.epoch
-        and found.belief.sequence in (found.newest.sequence, named)
+        and found.belief.sequence in (found.newest.sequence, was.named)
         and all(_is_lost(found, path) for path in found.tampering.edits)
-        and max([found.belief.sequence, *before]) <= found.belief.end < found.newest.end
+        and max([found.belief.sequence, *claimed]) <= found.belief.end < found.newest.end
+        and found.belief.agrees_with(found.newest, until=found.belief.end)
+        and is_whole(found.files, base.files, found.subject, was)
     )
 
 
@@ -157,35 +238,85 @@ def _older_records(found: Found) -> bool:
     return (
         found.belief.epoch == found.newest.epoch
         and found.belief.sequence < found.newest.sequence
-        and 0 < found.belief.end == found.newest.end
+        and found.newest.end > 0
+        and not found.late
+        and found.belief.is_same_state(found.newest)
+        and found.is_founded
     )
 
 
 def _older_copy(found: Found) -> bool:
     """What was believed at an earlier moment, and no record that is newer than that."""
-    if (
-        found.tampering.kind not in WITH_COPIES
-        or _everything(found)
-        or _log_end(found)
-        or _older_records(found)
-    ):
-        return False
-    born = found.born()
-    known = found.history.past.beliefs(found.subject, until=found.tampering.base.calls)
-    return any(
-        was.epoch == found.belief.epoch and is_same_state(was, found.belief)
-        for calls, was in known
-        if calls >= born
+    return (
+        found.tampering.kind in WITH_COPIES
+        and not found.late
+        and not _everything(found)
+        and not _log_end(found)
+        and not _older_records(found)
+        and found.is_founded
+        and found.was_believed(found.belief)
     )
 
 
-def _fenced_append(found: Found) -> bool:
-    """The end of the log holds an event that no moment of the job believed."""
-    if found.tampering.kind not in WITH_COPIES or _log_end(found) or _older_records(found):
+def _unfinished(found: Found) -> bool:
+    """As it was before an act of which nobody was told that it is done."""
+    promised = set(found.tampering.base.told.names("acknowledged"))
+    return (
+        found.tampering.kind not in WITH_COPIES
+        and found.tampering.only_deletes
+        and not found.late
+        and not any(holds(found) for holds in (_everything, _claim, _log_end, _older_records))
+        and found.is_founded
+        and any(
+            known.belief == found.belief and promised <= set(known.told.names("acknowledged"))
+            for known in found.known(epoch=found.belief.epoch)
+        )
+        and found.was_believed(found.belief)
+    )
+
+
+def _fenced_write(found: Found) -> bool:
+    """An earlier moment, and behind it what its owner wrote when it was fenced already."""
+    if found.tampering.kind not in WITH_COPIES:
         return False
-    known = found.history.past.beliefs(found.subject, until=found.tampering.base.calls)
-    live = {event for _, was in known for event in was.events}
-    return not live.issuperset(found.belief.events)
+    return _fenced_append(found) if found.late else _fenced_save(found)
+
+
+def _fenced_append(found: Found) -> bool:
+    """The end of the log holds events that no moment of the job believed, and nothing else does."""
+    late = tuple(event for event in found.belief.events if event in found.late)
+    events, end = found.belief.events[: -len(late)], late[0][0] - 1
+    written = [path for path, data in found.held.items() if _wrote(found, path, data, late)]
+    return (
+        bool(written)
+        and (*events, *late) == found.belief.events
+        and found.belief.end == late[-1][0]
+        and found.is_founded
+        and found.was_believed(replace(found.belief, events=events, end=end), without=written)
+    )
+
+
+def _fenced_save(found: Found) -> bool:
+    """The checkpoint is one that nobody needed before, on top of what was believed once."""
+    born = found.born([found.checkpoint])
+    return (
+        leaf(found.checkpoint) in found.leftovers
+        and not _older_copy(found)
+        and any(
+            known.calls >= born
+            and known.belief.sequence < found.belief.sequence
+            and is_whole(found.files, known.files, found.subject, known.honest)
+            for known in found.known(epoch=found.belief.epoch)
+        )
+    )
+
+
+def _wrote(found: Found, path: str, data: bytes, late: Collection[tuple[int, str]]) -> bool:
+    """Whether a segment of an owner who claimed no later holds all those events."""
+    parsed = names.parse(leaf(path))
+    if parsed is None or parsed.kind is not Kind.SEGMENT or parsed.epoch > found.belief.epoch:
+        return False
+    return {said(*event) for event in segments.events(data)}.issuperset(late)
 
 
 OVERLAPS: Final = (
@@ -194,14 +325,13 @@ OVERLAPS: Final = (
         "Every checkpoint and all of the log is gone, or the whole session, or the whole store; a "
         "claim that names none may be left",
         "Nothing that is left: a session that was never begun looks the same",
-        True,
         _everything,
     ),
     Overlap(
         "newest-claim-deleted",
-        "The newest claim is gone under both its names, with all that was appended under it",
+        "The newest claim, or several of them, is gone under all its names, with all that was "
+        "appended under it",
         "Memory outside the store; the checkpoint is the same, the epoch is given out again",
-        True,
         _claim,
     ),
     Overlap(
@@ -209,7 +339,6 @@ OVERLAPS: Final = (
         "Events above the newest checkpoint's and claim's are cut, zeroed, or hold a NUL, or their "
         "segments are gone",
         "Memory outside the store; a save puts all events before it out of reach",
-        True,
         _log_end,
     ),
     Overlap(
@@ -217,23 +346,27 @@ OVERLAPS: Final = (
         "Manifests and checkpoints of the newest epoch are gone, or as they were in it earlier; "
         "the log is as it was",
         "Memory outside the store; nothing is lost, as the log is the truth: only replay is longer",
-        True,
         _older_records,
     ),
     Overlap(
         "older-copy",
         "Files were put back as they were at an earlier instant, and nothing newer is left",
         "Memory outside the store: it is a crash state of that time",
-        True,
         _older_copy,
     ),
     Overlap(
-        "fenced-append",
-        "Records were put back as they were before a takeover, beside a segment in which the "
-        "fenced owner wrote after it",
+        "unfinished-act",
+        "The files of an act are gone of which nobody was told that it is done, and that a later "
+        "opening would finish",
+        "Nobody needs to: without a promise both are right",
+        _unfinished,
+    ),
+    Overlap(
+        "fenced-write",
+        "Records were put back as they were before a takeover, beside an event or a checkpoint "
+        "that the fenced owner wrote after it",
         "Memory outside the store: it is a crash state of a run in which nobody took over",
-        False,
-        _fenced_append,
+        _fenced_write,
     ),
 )
 
@@ -244,6 +377,7 @@ def claiming(found: Found) -> list[Overlap]:
     None claims a tree with a file that neither a crash nor an old copy leaves as it is: whoever
     passes that over for something older has fallen back, silently.
     """
-    if not all(_is_the_truth(found, path) for path in found.tampering.edits):
+    is_known = found.history.is_known(found.subject, found.belief) and found.skips_nothing
+    if not is_known or not all(_is_the_truth(found, path) for path in found.tampering.edits):
         return []
     return [overlap for overlap in OVERLAPS if overlap.holds(found)]

@@ -6,16 +6,17 @@ nothing is newer than one of them can be told from that by nobody who looks at t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from fault_injection.damage import belief
 from fault_injection.damage.belief import Belief, Subject
-from fault_injection.damage.files import kind_of
+from fault_injection.damage.files import Files, kind_of, spread
+from fault_injection.damage.honest import Honest, honest_of
 from fault_injection.memory.disk import Disk, Tree
 from fault_injection.recording import Recording
-from lastgood.errors import LastgoodError
+from fault_injection.world import Told
 from lastgood.formats.names import Kind
 
 NOT_RECORDS = (None, Kind.LOCK, Kind.TEMPORARY, Kind.ARCHIVE)
@@ -27,46 +28,65 @@ class Moment:
     """One of the trees.
 
     Attributes:
-        calls: How many calls had returned.
+        calls: How many calls of the job had returned; of what lay there before it, how many were
+            missing, as a negative number.
         tree: What was there.
+        told: What the world knew.
     """
 
     calls: int
     tree: Tree
+    told: Told
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a session was at a moment.
+
+    Attributes:
+        calls: As of ``Moment``.
+        files: What was there.
+        told: What the world knew.
+        honest: What was made of it.
+    """
+
+    calls: int
+    files: Files
+    told: Told
+    honest: Honest
+
+    @property
+    def belief(self) -> Belief:
+        """What was believed."""
+        return self.honest.belief
 
 
 class Past:
-    """All moments of one run.
+    """All moments of one run, and of the one that made what lay there before it.
 
     Args:
+        before: The run before.
         recording: The run.
-        subjects: The sessions that are asked for.
     """
 
-    def __init__(self, recording: Recording, subjects: Sequence[Subject]) -> None:
+    def __init__(self, before: Recording, recording: Recording) -> None:
+        self._before = before
         self._recording = recording
-        self._subjects = subjects
-        self._beliefs: dict[tuple[int, Subject], Belief | None] = {}
+        self._known: dict[tuple[int, Subject], Known | None] = {}
 
     @cached_property
     def moments(self) -> list[Moment]:
         """In their order; only a call that changes what is seen makes a new one."""
-        disk = Disk(self._recording.base)
-        found = [Moment(0, disk.tree())]
-        for call in self._recording.calls:
-            for operation in call.operations:
-                disk.apply(operation)
-            if call.alters:
-                found.append(Moment(call.number + 1, disk.tree()))
-        return found
+        before = _moments(self._before, first=self.first)
+        return [*before, *_moments(self._recording, first=0)]
 
-    def beliefs(self, subject: Subject, *, until: int) -> Iterator[tuple[int, Belief]]:
-        """What is believed at each moment up to so many calls, with their number."""
+    def known(self, subject: Subject, *, until: int) -> Iterator[Known]:
+        """What is believed at each moment up to so many calls, if it does not stop."""
         for moment in self.moments:
             if moment.calls <= until:
-                known = self._believed(moment, subject)
-                if known is not None:
-                    yield moment.calls, known
+                found = self._known_at(moment, subject)
+                if found is not None:
+                    yield found
 
     def born(self, path: str, data: bytes) -> int:
         """After how many calls a file's bytes are first seen; more than all: never.
@@ -77,6 +97,11 @@ class Past:
             found = (calls for calls, held in self._segments.get(path, ()) if held.startswith(data))
             return next(found, self._never)
         return self._births.get(data, self._never)
+
+    @property
+    def first(self) -> int:
+        """When the oldest moment was, as of ``Moment``."""
+        return -len(self._before.calls)
 
     @property
     def _never(self) -> int:
@@ -104,9 +129,23 @@ class Past:
                         known.append((moment.calls, data))
         return found
 
-    def _believed(self, moment: Moment, subject: Subject) -> Belief | None:
+    def _known_at(self, moment: Moment, subject: Subject) -> Known | None:
         key = moment.calls, subject
-        if key not in self._beliefs:
-            found = belief.read(moment.tree, subject).belief
-            self._beliefs[key] = None if isinstance(found, LastgoodError) else found
-        return self._beliefs[key]
+        if key not in self._known:
+            honest = honest_of(belief.read(moment.tree, subject))
+            files = spread(moment.tree)
+            self._known[key] = (
+                None if honest is None else Known(moment.calls, files, moment.told, honest)
+            )
+        return self._known[key]
+
+
+def _moments(recording: Recording, *, first: int) -> Iterator[Moment]:
+    disk = Disk(recording.base)
+    yield Moment(first, disk.tree(), recording.told_after(0))
+    for call in recording.calls:
+        for operation in call.operations:
+            disk.apply(operation)
+        if call.alters:
+            calls = call.number + 1
+            yield Moment(first + calls, disk.tree(), recording.told_after(calls))

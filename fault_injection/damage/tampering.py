@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from fault_injection.damage import byte_changes
 from fault_injection.damage.byte_changes import ByteKind, Sample
-from fault_injection.damage.files import gathered, kind_of, leaf
+from fault_injection.damage.files import Files, gathered, kind_of, leaf
 from fault_injection.damage.history import History, Instant
 from fault_injection.memory.disk import Node, Tree
 from lastgood.formats import names
@@ -64,7 +64,7 @@ Edits = Mapping[str, Node | None]
 """What is put where; None: it is gone, with all below it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Tampering:
     """One changed tree.
 
@@ -82,19 +82,21 @@ class Tampering:
     edits: Edits
     what: str
 
-    def files(self) -> dict[str, Node]:
+    @cached_property
+    def files(self) -> Files:
         """What is there now, by path."""
-        gone = [f"{path}/" for path, node in self.edits.items() if node is None]
+        gone = tuple(f"{path}/" for path, node in self.edits.items() if node is None)
         now = {
             path: node
             for path, node in self.base.files.items()
-            if path not in self.edits and not any(map(path.startswith, gone))
+            if path not in self.edits and not path.startswith(gone)
         }
         return now | {path: node for path, node in self.edits.items() if node is not None}
 
+    @cached_property
     def tree(self) -> Tree:
         """What is on the disk now."""
-        return gathered(self.files())
+        return gathered(self.files)
 
     @property
     def only_deletes(self) -> bool:

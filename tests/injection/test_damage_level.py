@@ -18,9 +18,11 @@ import pytest
 from fault_injection.damage import belief as asked
 from fault_injection.damage.belief import Belief, Looked, own, read
 from fault_injection.damage.history import History, history_of
+from fault_injection.damage.judgement import judge
+from fault_injection.damage.reach import may_stop_nobody
 from fault_injection.damage.tampering import KINDS, Tamperer, Tampering, TamperKind, Thinning
 from fault_injection.level import NotRunError, Plan
-from fault_injection.levels.damage import LEVEL, judge
+from fault_injection.levels.damage import LEVEL
 from fault_injection.machine import Machine
 from fault_injection.memory.disk import Node
 from fault_injection.planted_bugs import belief as planted
@@ -132,7 +134,7 @@ def test_a_state_is_built_again_from_its_name() -> None:
         one = next(iter(tried("reopens", kind)), None)
         if one is None:
             continue
-        digest = one.tree().digest(unread=("lock",))
+        digest = one.tree.digest(unread=("lock",))
         name = StateId("L5", "reopens", kind, one.point, digest[:12])
         case = LEVEL.case(workload("reopens"), name)
         check_equal(case.tree.digest(unread=("lock",)), digest, f"{name}: tree")
@@ -150,7 +152,7 @@ def test_the_call_that_wrote_a_changed_file_is_named() -> None:
     )
     (one,) = (o for o in Tamperer(past).tamperings("delete") if dict(o.edits) == {path: None}
               and o.base is past.final)  # fmt: skip
-    digest = one.tree().digest(unread=("lock",))[:12]
+    digest = one.tree.digest(unread=("lock",))[:12]
     case = LEVEL.case(workload("reopens"), StateId("L5", "reopens", "delete", one.point, digest))
     ((number, fate),) = case.fates.items()
     check_equal((case.calls[number].path, fate), (path, "GONE by hand"), "the fate")
@@ -408,6 +410,27 @@ def test_what_nobody_believes_may_stop_nobody() -> None:
     with mock.patch.object(CheckpointStore, "load_latest", wrong):
         found = violations("reopens", ("unbelieved",))
     check_equal({one.oracle for one in found}, {"O1"}, "what is found")
+
+
+def test_a_stop_over_what_nobody_needs_is_found_whatever_the_kind_of_change() -> None:
+    """O1: over-strictness is a violation, of a leftover's bytes as of a foreign name.
+
+    Method: changes of a job that leaves unneeded records behind; those that touch only what nobody
+    believes are judged with a reader that stops, by an error that is typed.
+    """
+    past, found = history("trims"), set()
+    (subject,) = past.subjects
+    for kind in KINDS:
+        for one in Tamperer(past).tamperings(kind, Thinning(2, None, "0")):
+            if may_stop_nobody(one, subject):
+                stops = Looked(DamagedError("a leftover"), one.tree)
+                with (
+                    _answering(read=lambda *_, stops=stops, **__: stops),
+                    pytest.raises(Violation, match="O1"),
+                ):
+                    judge(one, past, depth="short")
+                found.add(kind)
+    check(found >= {"unbelieved", "flip", "cut", "delete", "mode"}, f"kinds: {sorted(found)}")
 
 
 def test_a_changed_payload_of_the_generation_before_is_reported_though_nothing_stops() -> None:

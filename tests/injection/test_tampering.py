@@ -56,7 +56,7 @@ def fingerprint(name: str) -> str:
     for kind in KINDS:
         for one in made(name, kind):
             told.update(f"{one.kind} {one.point} {one.what}".encode())
-            told.update(one.tree().digest(unread=("lock",)).encode())
+            told.update(one.tree.digest(unread=("lock",)).encode())
     return told.hexdigest()
 
 
@@ -119,7 +119,7 @@ def test_every_kind_makes_trees_that_differ_from_what_they_are_made_of(name: str
         check(found or kind == "reserve", f"{name}: nothing of kind {kind}")
         for one in found:
             before = one.base.tree().digest()
-            check(one.tree().digest() != before, f"{kind} {one.point}, {one.what}: no change")
+            check(one.tree.digest() != before, f"{kind} {one.point}, {one.what}: no change")
             check(one.what and one.edits, f"{kind} {one.point} says nothing of what it is")
 
 
@@ -166,7 +166,7 @@ def test_the_base_is_never_changed() -> None:
     before = [instant.tree().digest() for instant in history("reopens").instants]
     for kind in FILE_KINDS:
         for one in made("reopens", kind):
-            one.tree()
+            one.tree.digest()
     after = [instant.tree().digest() for instant in history("reopens").instants]
     check_equal(after, before, "the instants")
 
@@ -211,7 +211,7 @@ def test_each_ordered_pair_of_records_is_tried() -> None:
 def test_a_whole_earlier_instant_is_among_what_is_rolled_back() -> None:
     """A consistent older copy of everything is tried, of each instant, and said to need copies."""
     past = history("reopens")
-    trees = {one.tree().digest(unread=("lock",)) for one in made("reopens", "rolled-back", ALL)}
+    trees = {one.tree.digest(unread=("lock",)) for one in made("reopens", "rolled-back", ALL)}
     for instant in past.instants[:-1]:
         check(instant.tree().digest(unread=("lock",)) in trees, f"call {instant.calls}")
     check("rolled-back" in WITH_COPIES and "delete" not in WITH_COPIES, "kinds with copies")
@@ -253,8 +253,8 @@ def test_a_newer_programs_session_is_sound_to_that_program(name: str) -> None:
         subject.schema + 1,
         subject.program,
     )
-    check(not isinstance(read(one.tree(), newer).belief, LastgoodError), "the newer program stops")
-    check(isinstance(read(one.tree(), subject).belief, LastgoodError), "the older one does not")
+    check(not isinstance(read(one.tree, newer).belief, LastgoodError), "the newer program stops")
+    check(isinstance(read(one.tree, subject).belief, LastgoodError), "the older one does not")
 
 
 # --- segments -----------------------------------------------------------------------------
