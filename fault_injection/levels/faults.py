@@ -38,6 +38,10 @@ _FEW_POINTS: Final = 2_000
 """Of all faults together: so many are struck in every budget."""
 
 
+_State = tuple[str, Told, str]
+"""A disk, what the world knew, and which promise was broken."""
+
+
 @dataclass(slots=True)
 class _Bench:
     """One workload, what it begins with, and what was judged already."""
@@ -59,6 +63,16 @@ class _Bench:
             hook=hook,
             usual=len(self.clean.calls),
         )
+
+    def tried(self, fault: Fault | None, point: int) -> tuple[_State, Recovered | Violation]:
+        """The state that one strike leads to, and what is thought of it and of the run."""
+        ended = self.run(fault, point)
+        disk, told = self.key(ended), ended.recording.world.told
+        try:
+            ended.check(unread=self.workload.unread)
+            return (disk, told, ""), self.judge(ended)
+        except Violation as found:
+            return (disk, told, f"{found.oracle} {found.expected}"), found
 
     def judge(self, ended: Ended) -> Recovered:
         """What it left, once for each disk and each knowledge of the world."""
@@ -193,32 +207,21 @@ def _tally(
     tally = Tally(
         level="L1", workload=bench.workload.name, variant=variant, exhaustive=exhaustive
     )  # fmt: skip
-    seen: set[tuple[str, Told, str]] = set()
+    seen: set[_State] = set()
     for point in points:
         tally.points += 1
         tally.raw += 1
-        ended = bench.run(fault, point)
-        finding = _finding(bench, ended)
-        broken = f"{finding.oracle} {finding.expected}" if isinstance(finding, Violation) else ""
-        key = (bench.key(ended), ended.recording.world.told, broken)
-        if key in seen:
+        state, verdict = bench.tried(fault, point)
+        if state in seen:
             continue
-        seen.add(key)
+        seen.add(state)
         choice = "end" if fault is None else bench.clean.calls[point].name
-        tally.book(StateId("L1", bench.workload.name, variant, point, choice), finding)
+        tally.book(StateId("L1", bench.workload.name, variant, point, choice), verdict)
         if plan.stop_at_first and tally.violations:
             tally.exhaustive = False
             break
     tally.seconds = processor_s() - began
     return tally
-
-
-def _finding(bench: _Bench, ended: Ended) -> Recovered | Violation:
-    try:
-        ended.check(unread=bench.workload.unread)
-        return bench.judge(ended)
-    except Violation as violation:
-        return violation
 
 
 def _judge(workload: Workload, tree: Tree, told: Told, clean: Recording) -> Recovered:

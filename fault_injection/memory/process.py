@@ -1,9 +1,4 @@
-"""A process on a disk in memory: the ``FileSystem`` seam, with a hook before each call.
-
-Each call is numbered and recorded, whatever it does; what it changes is recorded as operations.
-A hook may let it fail, do half of it, let it happen and report an error, or end the process
-there. A dead process changes nothing any more, whatever its code attempts, and its descriptors
-and locks are gone, as the kernel would have it.
+"""A process on a disk in memory: the ``FileSystem`` seam.
 
 The semantics are those of Linux for what the seam offers: names are resolved from descriptors,
 unlinked files live as long as they are open, flock belongs to the open file description, links
@@ -15,32 +10,20 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NoReturn, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from fault_injection.memory.calls import (
-    SYNCS,
-    Call,
-    CallName,
-    Die,
-    Fail,
-    FailAfter,
-    Hook,
-    Injection,
-    Killed,
-    Short,
-)
+from fault_injection.memory.caller import Caller
+from fault_injection.memory.calls import Call
 from fault_injection.memory.descriptors import (
     Description,
-    Descriptors,
-    Locks,
     Place,
     check_flags,
     check_name,
     refuse,
     shown,
 )
-from fault_injection.memory.disk import Disk, File, Folder
+from fault_injection.memory.disk import File, Folder
 from fault_injection.memory.operations import (
     Entry,
     Make,
@@ -49,7 +32,6 @@ from fault_injection.memory.operations import (
     Removal,
     Rename,
     Sync,
-    SyncFailed,
     Truncate,
     Write,
 )
@@ -57,36 +39,9 @@ from fault_injection.memory.operations import (
 _UNLOCK: Final = 8
 _DEVICE: Final = 1
 
-_T = TypeVar("_T")
 
-
-class Process:
-    """One process; the ``FileSystem`` of lastgood.
-
-    Args:
-        disk: What it sees.
-        locks: Those of all processes on this disk.
-        number: From 1; its process id is 4000 and this.
-        calls: All calls of the machine; each of this process is added.
-        hook: Asked before each call.
-    """
-
-    def __init__(
-        self,
-        disk: Disk,
-        *,
-        locks: Locks,
-        number: int,
-        calls: list[Call],
-        hook: Hook | None = None,
-    ) -> None:
-        self.hook = hook
-        self.is_dead = False
-        self._disk = disk
-        self._locks = locks
-        self._number = number
-        self._calls = calls
-        self._fds = Descriptors(disk)
+class Process(Caller):
+    """One process; the ``FileSystem`` of lastgood, made as a ``Caller`` is."""
 
     # --- the seam ------------------------------------------------------------------------
 
@@ -299,88 +254,7 @@ class Process:
         """The path itself: there are no links here."""
         return os.path.normpath(os.path.join("/", path))
 
-    # --- its end -------------------------------------------------------------------------
-
-    def kill(self) -> None:
-        """End it here: descriptors and locks go, and nothing it attempts takes effect."""
-        self.is_dead = True
-        for held in self._fds.opened.values():
-            self._locks.give_back(held)
-        self._fds.opened.clear()
-
-    @property
-    def open_paths(self) -> list[str]:
-        """What it holds open."""
-        return [held.path for held in self._fds.opened.values()]
-
-    # --- one call ------------------------------------------------------------------------
-
-    def _call(
-        self,
-        name: CallName,
-        what: str,
-        perform: Callable[..., _T],
-        *,
-        path: str = "",
-        fd: int | None = None,
-        held: Description | None = None,
-        creates: bool = False,
-        size_bytes: int = 0,
-    ) -> _T:
-        if self.is_dead:
-            raise Killed(f"{name} after death")
-        held = held or (self._fds.opened.get(fd) if fd is not None else None)
-        call = Call(len(self._calls), self._number, name, what, path, creates=creates)
-        if held is not None and fd is not None:
-            call.path, call.inode, call.fd = held.path, held.inode, fd
-        injection = self.hook(call) if self.hook is not None else None
-        self._calls.append(call)
-        try:
-            if injection is None:
-                return perform(call)
-            return self._injected(injection, call, perform, size_bytes)
-        except OSError as error:
-            call.error = error.errno or 0
-            raise
-
-    def _injected(
-        self, injection: Injection, call: Call, perform: Callable[..., _T], size_bytes: int
-    ) -> _T:
-        match injection:
-            case Fail(number):
-                self._fail(call, perform, number)
-            case FailAfter(number):
-                self._fail_after(call, perform, number)
-            case Short():
-                some = min(size_bytes, max(1, size_bytes // 2))
-                call.injected = f"{some} of {size_bytes} bytes"
-                return perform(call, some)
-            case Die(when):
-                call.injected = f"killed {when}"
-                if when == "middle":
-                    perform(call, size_bytes // 2)
-                elif when == "after":
-                    try:
-                        perform(call)
-                    except OSError as error:
-                        call.error = error.errno or 0
-        self.kill()
-        raise Killed(f"{call.injected}: {call.name} {call.what}")
-
-    def _fail(self, call: Call, perform: Callable[..., object], number: int) -> NoReturn:
-        call.injected = f"fails: {errno.errorcode[number]}"
-        if call.name in SYNCS and call.inode:
-            call.operations.append(SyncFailed(call.inode))
-        if call.name == "close":
-            perform(call)  # the descriptor is gone, whatever close says
-        refuse(number)
-
-    def _fail_after(self, call: Call, perform: Callable[..., object], number: int) -> NoReturn:
-        call.injected = f"takes effect, reports {errno.errorcode[number]}"
-        perform(call)
-        if call.name == "open":
-            self._fds.opened.pop(call.fd)  # the kernel gives no descriptor with an error
-        refuse(number)
+    # --- what a call does ----------------------------------------------------------------
 
     def _apply(self, call: Call, operation: Operation) -> None:
         self._disk.apply(operation)

@@ -154,28 +154,35 @@ def walk(
         stride: Of the disks one in so many is tried, from there on.
     """
     below: int | None = None
-    is_settled, unread = False, verdicts.workload.unread
+    is_settled = False
     for moment in moments(passage, power.cache(passage, verdicts.workload)):
         below = moment.cache.changes if below is None else below
         is_settled = is_settled or not moment.cache.unsettled(below)
         if settles and is_settled:
             tally.exhaustive = False
             return
-        tally.points += 1
-        seed = f"{power.seed} {power.model.name} {moment.point}"
-        tried = choices(moment.cache, extent=power.extent, seed=seed)
-        tally.exhaustive &= tried.is_exhaustive
-        for lost in tried.lost:
-            tally.raw += 1
-            if is_settled and (tally.raw + power.seed) % stride:
-                tally.exhaustive = False
-                continue
-            state = state_of(moment, lost, power, unread=unread)
-            if lost not in tried.drawn:
-                state = replace(state, choice=state.digest[:_NAME])
+        thinned = stride if is_settled else 1
+        for state in _tried(moment, power, verdicts.workload, tally=tally, stride=thinned):
             if (state.digest, state.told) in seen:
                 continue
             seen.add((state.digest, state.told))
             verdict = verdicts.of(state, power.depth)
             tally.book(partial(state.id, tally.workload, variant), verdict)
             yield state, verdict
+
+
+def _tried(
+    moment: Moment, power: Power, workload: Workload, *, tally: Tally, stride: int
+) -> Iterator[State]:
+    """The disks of one crash point that are tried, one in ``stride``."""
+    seed = f"{power.seed} {power.model.name} {moment.point}"
+    tried = choices(moment.cache, extent=power.extent, seed=seed)
+    tally.points += 1
+    tally.exhaustive &= tried.is_exhaustive
+    for lost in tried.lost:
+        tally.raw += 1
+        if (tally.raw + power.seed) % stride:
+            tally.exhaustive = False
+            continue
+        state = state_of(moment, lost, power, unread=workload.unread)
+        yield state if lost in tried.drawn else replace(state, choice=state.digest[:_NAME])

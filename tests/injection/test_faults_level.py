@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Final
 
 import pytest
 
@@ -21,39 +20,15 @@ from fault_injection.memory.calls import WRITES
 from fault_injection.recording import record
 from fault_injection.state_id import BadStateIdError, StateId
 from fault_injection.workload import Oracle, Violation, Workload
-from fault_injection.workloads import find
 from lastgood.errors import BusyError, LastgoodError, StorageError
 from lastgood.storage import publish
+from tests.injection.jobs import FIRST, SAVES, heavy, job
 from tests.injection.planted import Layer, Planted
 from tests.support.check import check, check_equal
 from tests.support.require import REPOSITORY
 
-_Test = TypeVar("_Test", bound=Callable[..., None])
+pytestmark = pytest.mark.usefixtures("quiet")
 
-
-def heavy(test: _Test) -> _Test:
-    """A test of some seconds."""
-    return pytest.mark.slow(pytest.mark.normal_only(test))
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """What a job warns of when it closes is told by its error."""
-    logging.disable()
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def job(name: str) -> Workload:
-    """A workload by its name."""
-    found = find(name)
-    if found is None:
-        raise LookupError(name)
-    return found
-
-
-FIRST: Final = job("first")
-SAVES: Final = job("saves")
 APPENDS: Final = job("appends")
 
 
@@ -413,7 +388,6 @@ def test_a_state_that_does_not_come_about_is_refused(variant: str, point: int, c
 _SHOW: Final = """
 from fault_injection.level import Plan
 from fault_injection.levels.faults import LEVEL
-from fault_injection.workloads import find
 from tests.injection.test_faults_level import CloseIgnored, FIRST, Planted
 for tally in LEVEL.run(Planted(FIRST, CloseIgnored), Plan(seed=5)):
     print(tally.variant, tally.points, tally.distinct, *(str(v.id) for v in tally.violations))

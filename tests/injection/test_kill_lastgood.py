@@ -28,6 +28,7 @@ from lastgood.lease import Lease
 from lastgood.reading import verify_checkpoint
 from lastgood.storage import publish, revisions
 from lastgood.storage.filesystem import WRITE
+from tests.injection.jobs import job
 from tests.injection.leaks import nothing_left
 from tests.support.check import check, check_equal
 
@@ -51,7 +52,7 @@ def test_no_fault_at_a_system_call_breaks_a_promise(name: str) -> None:
 
     Method: L2 in the budget of CI, with jobs of checkpoints and of a session.
     """
-    workload = _workload(name)
+    workload = job(name)
     begun = time.monotonic()
     raw = distinct = 0
     seconds = 0.0
@@ -101,7 +102,7 @@ def test_a_death_leaves_what_the_model_of_a_death_says() -> None:
     Method: kill a real process behind each call that changes something, and compare its disk with
     the one in memory after that call.
     """
-    workload = _workload("reopens")
+    workload = job("reopens")
     recorded = record(workload)
     in_memory = [call for call in recorded.calls if call.changes]
     with Bench(workload, driver()) as bench:
@@ -121,7 +122,7 @@ def test_a_state_is_shown_alike_in_every_run() -> None:
 
     Method: build one state twice; the lock holds the id of the process that died.
     """
-    workload = _workload("reopens")
+    workload = job("reopens")
     cases = []
     for _ in range(2):
         with Bench(workload, driver()) as bench:
@@ -187,13 +188,6 @@ MISTAKES: dict[str, tuple[Callable[[], Patch], Fault]] = {
 }
 
 
-def _workload(name: str) -> Workload:
-    found = workloads.find(name)
-    if found is None:
-        raise AssertionError(f"there is no workload {name}")
-    return found
-
-
 def _first_violation(workload: Workload, fault: Fault) -> Counterexample | None:
     for tally in LEVEL.run(workload, Plan(stop_at_first=True)):
         if tally.variant == fault:
@@ -208,7 +202,7 @@ def test_a_known_mistake_is_found_by_real_processes(mistake: str) -> None:
     Method: plant it, find it, and judge the state again from its name; without it all is well.
     """
     patch, fault = MISTAKES[mistake]
-    workload = _workload("saves")
+    workload = job("saves")
     with patch():
         example = _first_violation(workload, fault)
         if example is None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -26,38 +24,15 @@ from fault_injection.power.pending import Lost
 from fault_injection.power.rules import ALICE, JOURNAL, MODELS, WEAK
 from fault_injection.power.variants import Passages, Variant
 from fault_injection.state_id import BadStateIdError, StateId
-from fault_injection.workload import Recovered, Violation, Workload
-from fault_injection.workloads import find
+from fault_injection.workload import Recovered, Violation
 from tests.injection.disks import base, fed, saved
+from tests.injection.jobs import FIRST, SAVES, heavy
 from tests.support.check import check, check_equal
 from tests.support.require import REPOSITORY
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 VARIANTS: Final = ("weak", "alice", "posix", "journal", "nested-weak", "killed-weak", "failed-weak")
-
-
-def heavy(test: Any) -> Any:
-    """A test of some seconds."""
-    return pytest.mark.slow(pytest.mark.normal_only(test))
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """What a job warns of when it closes is told by its error."""
-    logging.disable()
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def job(name: str) -> Workload:
-    """A workload by its name."""
-    found = find(name)
-    if found is None:
-        raise LookupError(name)
-    return found
-
-
-FIRST: Final = job("first")
-SAVES: Final = job("saves")
 
 
 @heavy
@@ -83,8 +58,7 @@ from fault_injection.power.passage import moments
 from fault_injection.power.loss import Power, state_of
 from fault_injection.power.variants import Passages
 from fault_injection.power.rules import ALICE
-from fault_injection.workloads import find
-job = find("first")
+from tests.injection.jobs import FIRST as job
 for variant in ("alice", "killed-weak", "nested-weak", "failed-weak"):
     tally = LEVEL.tally(job, variant, Plan(seed=4))
     print(variant, tally.points, tally.raw, tally.distinct, sorted(tally.rules.items()))

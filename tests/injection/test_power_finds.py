@@ -5,8 +5,7 @@ Every planted mistake is a patch of lastgood, or of the machine below it, for th
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 from unittest import mock
@@ -18,7 +17,7 @@ from fault_injection.levels.power import LEVEL
 from fault_injection.machine import Machine
 from fault_injection.memory.process import Process
 from fault_injection.workload import Violation, Workload
-from fault_injection.workloads import checkpoints, find
+from fault_injection.workloads import checkpoints
 from fault_injection.workloads.checkpoints import Checkpoints
 from fault_injection.world import World
 from lastgood import saving
@@ -27,29 +26,15 @@ from lastgood.formats import names
 from lastgood.storage import posix
 from lastgood.storage.directory import Directory
 from lastgood.storage.posix import PosixStorage
+from tests.injection.jobs import job
 from tests.support.check import check, check_equal
 
-pytestmark = [pytest.mark.slow, pytest.mark.normal_only]
+pytestmark = [pytest.mark.slow, pytest.mark.normal_only, pytest.mark.usefixtures("quiet")]
 
 Patch = AbstractContextManager[object]
 AT_FIRST: Final = Plan(stop_at_first=True)
 FSYNC: Final = Process.fsync
 SAVE: Final = saving.save
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """What a job warns of when it closes is told by its error."""
-    logging.disable()
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def _job(name: str) -> Workload:
-    found = find(name)
-    if found is None:
-        raise LookupError(name)
-    return found
 
 
 def _found(workload: Workload, variant: str) -> list[Counterexample]:
@@ -154,7 +139,7 @@ def test_a_mistake_is_found_by_the_variant_that_shows_it(planted: str) -> None:
     Method: plant a mistake, run until the variant's first violation, replay that from its name.
     """
     patch, name, variant = PLANTED[planted]
-    workload = _job(name)
+    workload = job(name)
     with patch():
         violations = _found(workload, variant)
         check(violations, f"{variant} finds nothing wrong with: {planted}")
@@ -223,7 +208,7 @@ class _Like:
     """The workload of that name."""
 
     def __init__(self, name: str) -> None:
-        self.right = _job(name)
+        self.right = job(name)
         self.name = name
         self.unread = self.right.unread
 
