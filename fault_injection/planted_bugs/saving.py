@@ -252,7 +252,7 @@ MUTANTS: Final = (
         "rename before fsync",
         "the checkpoint is linked first and fsynced then",
         rename_before_fsync,
-        (Kill("L3", ("O7", "O1"), ("saves",)),),
+        (Kill("L3", ("O7",), ("saves",)),),
     ),
     Mutant(
         "one generation kept",

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from fault_injection.machine import Machine
 from fault_injection.workload import Recovered, Violation
 from fault_injection.workloads import roots
+from fault_injection.workloads.judging import NOTHING, Aside
 from fault_injection.workloads.keys import KEYS
 from fault_injection.workloads.systems import Below
 from fault_injection.world import Told, World
@@ -80,14 +81,21 @@ class Checkpoints:
         before: Sequences that are saved before, durably; without any, not even the root's parent
             is there.
         work: What is done.
+        aside: What may be left in the archive.
     """
 
     unread: Collection[str] = (names.LOCK,)
 
     def __init__(
-        self, name: str, *, before: tuple[int, ...], work: Callable[[Machine, World], None]
+        self,
+        name: str,
+        *,
+        before: tuple[int, ...],
+        work: Callable[[Machine, World], None],
+        aside: Aside = NOTHING,
     ) -> None:
         self.name = name
+        self._aside = aside
         self._before = before
         self._work = work
 
@@ -119,8 +127,10 @@ class Checkpoints:
         place = self._at(machine)
         try:
             with opened(place, mode="read") as store:
+                report = store.check()
+                _judge_names(report)  # before a load stops at the same, which would be O1
                 found = _believed(store.load_latest(), told)
-                rule = _judge_report(store.check(), told)
+                rule = _judge_report(report, told)
             with opened(place) as store:
                 again = _name(store.load_latest())
                 _expect("O4", found, again, "the same checkpoint to whoever opens it for writing")
@@ -151,9 +161,16 @@ class Checkpoints:
             report = store.check()
             if report.findings or report.verdict != "good":
                 raise Violation("O9", expected="a good store", got=f"{report.findings}")
-        left = [name for name in report.leftovers if not name.startswith("archive/fenced-")]
-        if left:
+        if left := self._aside.beyond(report):
             raise Violation("O9", expected="no leftovers after two saves", got=f"{left}")
+
+
+def _judge_names(report: Report) -> None:
+    """O7: what a checkpoint's name leads to is whole, whether a load needs it or not."""
+    there = [row for row in report.rows if row.size_bytes is not None]
+    bad = [f"{row.name}: {row.problem}" for row in there if row.problem]
+    if bad:
+        raise Violation("O7", expected="whole records under their names", got=f"{bad}")
 
 
 def _believed(found: Checkpoint | None, told: Told) -> str | None:
@@ -170,7 +187,7 @@ def _believed(found: Checkpoint | None, told: Told) -> str | None:
 
 
 def _judge_report(report: Report, told: Told) -> str:
-    """O6, O7, O11: every official name is complete, two generations are there; the rule."""
+    """O6, O7, O11: all that is stored verifies, two generations are there; the rule."""
     if report.error is not None or report.selection is None:
         raise Violation("O7", expected="records that verify", got=f"{report.error}")
     selection = report.selection

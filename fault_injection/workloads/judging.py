@@ -28,7 +28,31 @@ from lastgood.report import Report
 _LINE: Final = re.compile(rb"[^\0\n]+")
 _SEGMENT: Final = re.compile(r"events-")
 _KEPT: Final = ("current", "previous", "milestone", "published")
-_ASIDE: Final = ("archive/fenced-", "archive/damaged-")
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """What a job may leave in the archive, because it may neither stay nor be deleted.
+
+    Attributes:
+        begins: How the names begin.
+        most: How many there may be: as many as there were such records.
+    """
+
+    begins: str = ""
+    most: int = 0
+
+    def beyond(self, report: Report) -> list[str]:
+        """The leftovers that may not be."""
+        left = sorted(report.leftovers)
+        aside = [name for name in left if self.begins and name.startswith(self.begins)]
+        return [name for name in left if name not in aside[: self.most]]
+
+
+NOTHING: Final = Aside()
+FENCED: Final = "archive/fenced-"
+DAMAGED: Final = "archive/damaged-"
+"""Records of an owner that was fenced (F13), and damaged ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +268,7 @@ def judge_known(known: Sequence[str], told: Told) -> None:
         raise Violation("O2", expected=f"side effects of {saves.names()}", got="others")
 
 
-def judge_end(stored: Stored, before: Stored, items: Sequence[str]) -> None:
+def judge_end(stored: Stored, before: Stored, items: Sequence[str], *, aside: Aside) -> None:
     """O9: after a recovery and two more saves nothing of the crash is left but what is kept."""
     report = stored.report
     if report is None or report.verdict != "good" or report.findings:
@@ -252,7 +276,7 @@ def judge_end(stored: Stored, before: Stored, items: Sequence[str]) -> None:
     if stored.items() != list(items):
         raise Violation("O9", expected=f"{list(items)}", got=f"{stored.items()}")
     kinds = [parsed.kind for parsed in map(names.parse, stored.files) if parsed is not None]
-    left = [name for name in report.leftovers if not name.startswith(_ASIDE)]
+    left = aside.beyond(report)
     left += [name for name in stored.files if names.is_temporary(name)]
     left += [name for name in stored.beside if name not in before.beside]
     if left or kinds.count(Kind.CHECKPOINT) > 2 or kinds.count(Kind.MANIFEST) > 2:

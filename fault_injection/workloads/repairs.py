@@ -20,13 +20,13 @@ from typing import Any, Final, Literal
 from fault_injection.machine import Machine
 from fault_injection.workload import Recovered, Violation
 from fault_injection.workloads import judging, shelf
-from fault_injection.workloads.judging import Stored
+from fault_injection.workloads.judging import DAMAGED, Aside, Stored
 from fault_injection.workloads.sessions import Sessions, Work
 from fault_injection.workloads.shelf import State
 from fault_injection.workloads.systems import contents, overwrite
 from fault_injection.world import Told, World
 from lastgood import Session, mending
-from lastgood.errors import DamagedError
+from lastgood.errors import DamagedError, LastgoodError
 from lastgood.formats import names
 from lastgood.formats.names import Kind
 from lastgood.mending import Decision
@@ -45,20 +45,22 @@ class Repairs(Sessions):
 
     Args:
         name: One word.
-        before: Makes the session, and damages it.
+        damages: Of which kind the newest record is damaged; of a checkpoint, the opening behind
+            the repair makes a new one.
         repair: What is decided.
-        rebuilds: Whether the opening behind it makes a checkpoint.
     """
 
-    def __init__(self, name: str, *, before: Work, repair: Repair, rebuilds: bool) -> None:
-        super().__init__(name, before=before, work=self._repairs)
+    def __init__(self, name: str, *, damages: Kind, repair: Repair) -> None:
+        self._damages = damages
         self._repair = repair
-        self._rebuilds = rebuilds
+        self._rebuilds = damages is Kind.CHECKPOINT
+        aside = Aside(DAMAGED, most=1 if self._rebuilds else 2)  # a revision has two names
+        super().__init__(name, before=_damaged(damages), work=self._repairs, aside=aside)
 
     def judge(self, machine: Machine, told: Told, *, depth: Literal["whole", "short"]) -> Recovered:
         """As of every session, once what stops is repaired, by a person if that is owed yet."""
         found = super().judge(machine, told, depth=depth)
-        if not any(MARK in data for data in _kept(machine)):
+        if not any(MARK in data for files in _files(machine) for data in files.values()):
             raise Violation("O6", expected="damaged bytes that are kept", got="they are gone")
         return found
 
@@ -67,6 +69,9 @@ class Repairs(Sessions):
         how, before = "", world.told.of(shelf.REPAIR).acts
         stored = judging.look(place)
         if judging.stops(stored) and self._may_stop(world.told):
+            error = stored.report.error if stored.report else None
+            if not self._is_planted(place, error):
+                raise Violation("O1", expected="a stop at what was damaged", got=f"{error}")
             with self.recovered(place, world):
                 is_again = len(world.told.of(shelf.REPAIR).acts) > len(before)
             how = "stopped, repaired again, " if is_again else "rebuilt as approved, "
@@ -84,8 +89,9 @@ class Repairs(Sessions):
         with ExitStack() as stack:
             try:
                 session = stack.enter_context(shelf.opened(place))
-            except DamagedError:
-                if world.told.of(shelf.REPAIR).names("acknowledged"):
+            except DamagedError as error:
+                is_done = world.told.of(shelf.REPAIR).names("acknowledged")
+                if is_done or not self._is_planted(place, error):
                     raise
                 self._decide(place, world)
                 session = stack.enter_context(shelf.opened(place))
@@ -93,6 +99,13 @@ class Repairs(Sessions):
             found = [*shelf.found(session), *world.told.of(shelf.REPAIR).names()]
             world.settle([*found, *(_newest(place) if made else ())])
             yield session
+
+    def _is_planted(self, place: Machine, error: LastgoodError | None) -> bool:
+        """Whether what stops is what was damaged, or the gap that its repair leaves half done."""
+        name = getattr(error, "name", "")
+        here, aside = ({n for n, data in files.items() if MARK in data} for files in _files(place))
+        parsed = names.parse(name)
+        return name in here or bool(aside and parsed and parsed.kind is self._damages)
 
     def _may_stop(self, told: Told) -> bool:
         """Whether a reader may still be stopped: the repair, or what it approved, is not done."""
@@ -120,16 +133,16 @@ def _newest(machine: Machine) -> list[str]:
     return [shelf.named(items, kind=kind) for kind in (shelf.SAVE, shelf.REBUILD) if items]
 
 
-def _kept(machine: Machine) -> Iterator[bytes]:
-    """Everything that lies in the session's directory and its archive."""
-    for path in ("", "/archive"):
-        yield from contents(machine, f"{machine.root}/{shelf.DIRECTORY}{path}").values()
+def _files(machine: Machine) -> list[dict[str, bytes]]:
+    """What lies in the session's directory, and in its archive."""
+    folder = f"{machine.root}/{shelf.DIRECTORY}"
+    return [contents(machine, path) for path in (folder, f"{folder}/archive")]
 
 
 # --- the jobs -----------------------------------------------------------------------------
 
 
-def _damages(kind: Kind) -> Work:
+def _damaged(kind: Kind) -> Work:
     """Two checkpoints, one item more, and the newest record of a kind damaged."""
 
     def before(machine: Machine, world: World) -> None:
@@ -161,8 +174,6 @@ def _rebuild_pointer(held: Store, machine: Machine) -> None:
 
 
 WORKLOADS: Final = (
-    Repairs("repairs-rebuild", before=_damages(Kind.CHECKPOINT), repair=_approve, rebuilds=True),
-    Repairs(
-        "repairs-pointer", before=_damages(Kind.MANIFEST), repair=_rebuild_pointer, rebuilds=False
-    ),
+    Repairs("repairs-rebuild", damages=Kind.CHECKPOINT, repair=_approve),
+    Repairs("repairs-pointer", damages=Kind.MANIFEST, repair=_rebuild_pointer),
 )

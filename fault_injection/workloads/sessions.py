@@ -9,7 +9,7 @@ from typing import Final, Literal
 from fault_injection.machine import Machine
 from fault_injection.workload import Recovered, Violation
 from fault_injection.workloads import judging, shelf
-from fault_injection.workloads.judging import Stored
+from fault_injection.workloads.judging import NOTHING, Aside, Stored
 from fault_injection.workloads.shelf import State
 from fault_injection.workloads.systems import Below, doomed, killed
 from fault_injection.world import Told, World
@@ -28,12 +28,22 @@ class Sessions:
         before: Makes what lies there before; None: nothing does, not even the root's parent.
         work: What is done.
         schema: Of the program that recovers.
+        aside: What may be left in the archive.
     """
 
     unread: Collection[str] = (names.LOCK,)
 
-    def __init__(self, name: str, *, before: Work | None, work: Work, schema: int = 1) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        before: Work | None,
+        work: Work,
+        schema: int = 1,
+        aside: Aside = NOTHING,
+    ) -> None:
         self.name = name
+        self._aside = aside
         self._before = before
         self._work = work
         self._schema = schema
@@ -103,7 +113,7 @@ class Sessions:
             shelf.save(session, world)
         stored = self._look(place)
         judging.judge_stored(stored, world.told)
-        judging.judge_end(stored, before, [*items, more, "last"])
+        judging.judge_end(stored, before, [*items, more, "last"], aside=self._aside)
 
     def _read(self, place: Machine, world: World) -> tuple[Stored, str]:
         """What a stranger reads, and what a person had to do before that, for ``rule``."""

@@ -25,6 +25,7 @@ from typing import Final
 from fault_injection.machine import Machine
 from fault_injection.workloads import checkpoints, shelf
 from fault_injection.workloads.checkpoints import Checkpoints
+from fault_injection.workloads.judging import FENCED, Aside
 from fault_injection.workloads.sessions import Sessions, begun
 from fault_injection.workloads.systems import Watched, doomed, killed, unlocked, watched
 from fault_injection.world import World
@@ -188,7 +189,7 @@ def _appends(machine: Machine, world: World) -> None:
 
 
 WORKLOADS: Final = (
-    Checkpoints("writers", before=(10,), work=_saves),
+    Checkpoints("writers", before=(10,), work=_saves, aside=Aside(FENCED, most=1)),
     Checkpoints("writers-overtaken", before=(10,), work=_overtaken),
     _Interrupted("writers-opening", before=(10,), work=_opening),
     Sessions("writers-log", before=begun, work=_appends),

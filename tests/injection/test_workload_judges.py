@@ -106,6 +106,15 @@ def beside(tree: Tree, folder: str, name: str, data: bytes) -> Tree:
     return with_entries(tree, folder, entries, {inode: Node(0o600, data)})
 
 
+def in_archive(tree: Tree, name: str, data: bytes) -> Tree:
+    """A file more in the session's archive, which is made if it is not there."""
+    if f"{SESSION}/archive" not in dict(tree.paths()):
+        inode = 1 + max(tree.nodes)
+        entries = dict(tree.nodes[inode_of(tree, SESSION)].entries) | {"archive": inode}
+        tree = with_entries(tree, SESSION, entries, {inode: Node(0o700)})
+    return beside(tree, f"{SESSION}/archive", name, data)
+
+
 def named(tree: Tree, beginning: str) -> str:
     """The path of the newest file of the session whose name begins so."""
     return max(path for path, _ in tree.paths() if path.startswith(f"{SESSION}/{beginning}"))
@@ -325,6 +334,34 @@ def test_damaged_session_stops_until_it_is_repaired_and_not_any_more_after_that(
         check_equal(found(name, tree, done), "O1", name)
 
 
+def test_damaged_session_that_stops_at_something_else_is_found() -> None:
+    """O1: a repair is owed for what was damaged, and for nothing else that stops.
+
+    Method: other damage in the same record, and what was damaged kept beside it.
+    """
+    for name in ("repairs-rebuild", "repairs-pointer"):
+        tree, told = prepared(job(name))
+        path = next(path for path, node in tree.paths() if MARK in (tree.nodes[node].data or b""))
+        other = rewritten(tree, path, lambda data: data.replace(MARK, b"damaged"))
+        check_equal(found(name, beside(other, SESSION, "note", MARK), told), "O1", name)
+
+
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [
+        ("appends", "fenced"), ("appends", "damaged"), ("saves", "fenced"),
+        ("writers-log", "fenced"), ("writers", "damaged"), ("repairs-rebuild", "fenced"),
+    ],
+)  # fmt: skip
+def test_record_set_aside_by_a_job_that_has_no_such_is_found(name: str, left: str) -> None:
+    """O9: leftovers are bounded. Method: a record under a name of the archive."""
+    tree, told = end_of(name)
+    path = named(tree, "checkpoint")
+    aside = f"{left}-0123456789abcdef-{path.rpartition('/')[2]}"
+    data = tree.nodes[inode_of(tree, path)].data or b""
+    check_equal(found(name, in_archive(tree, aside, data), told), "O9", name)
+
+
 def test_damaged_bytes_that_a_repair_loses_are_missed() -> None:
     """O6: nothing damaged is deleted. Method: the archive's damaged file with other bytes."""
     for name in ("repairs-rebuild", "repairs-pointer"):
@@ -370,6 +407,16 @@ def test_checkpoints_that_are_older_newer_or_other_than_told_are_found() -> None
         store.save(other)
     more = Told((*told.acts, Act("70", "save", "acknowledged")))
     check_equal(found("saves", machine.disk.tree(), more), "O3", "other bytes")
+
+
+@pytest.mark.parametrize("place", ["newest", "older"])
+def test_checkpoint_with_part_of_a_record_is_found_before_it_is_loaded(place: str) -> None:
+    """O7, I1. Method: half of the current checkpoint, or of the one before it."""
+    tree, told = end_of("saves")
+    there = sorted(path for path, _ in tree.paths() if path.startswith(f"{SESSION}/checkpoint"))
+    path = there[-1 if place == "newest" else 0]
+    half = rewritten(tree, path, lambda data: data[: len(data) // 2])
+    check_equal(found("saves", half, told), "O7", "oracle")
 
 
 def test_checkpoints_without_a_second_generation_or_with_a_leftover_are_found(
