@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, Final
+from unittest import mock
 
 from fault_injection.planted_bugs.mutant import Kill, Mutant, Patch, Plant, all_of, calling, nothing
 from lastgood import claim, taking, trimming
-from lastgood.clock import utc_text
 from lastgood.errors import DamagedError
 from lastgood.event_log import EventLog, Ticket, _Writing
-from lastgood.formats import anchor, event, manifest, segment
+from lastgood.formats import anchor, event, segment
 from lastgood.formats.anchor import LogAnchor
-from lastgood.formats.event import Event, EventKeys
+from lastgood.formats.event import EventKeys
 from lastgood.formats.manifest import Manifest
-from lastgood.formats.seal import digest_of
 from lastgood.lease import Lease
 from lastgood.log_reading import SEGMENTS
 from lastgood.rules import tail
@@ -95,26 +95,14 @@ def predecessor_of_the_listing(plant: Plant) -> Patch:
 
 def append_before_the_claim(plant: Plant) -> Patch:
     """R4's claim comes behind the owner's first line in the log."""
-    right_bind, right_swap = taking._bind, claim.swap
-    right_append, right_confirm = EventLog.append, Lease.confirm_owner
-    binding: list[bool] = []
+    right, right_append, right_confirm = claim.swap, EventLog.append, Lease.confirm_owner
     waiting: list[Callable[[], object]] = []
 
-    def bind(*args: Any, **others: Any) -> Lease:
-        binding.append(True)
-        try:
-            return right_bind(*args, **others)
-        finally:
-            binding.pop()
-
     def swap(following: Manifest, scope: Any, storage: Any) -> Manifest:
-        if not binding:
-            return right_swap(following, scope, storage)
-        record = manifest.encode(
-            following, store_id=scope.store_id, session=scope.session, sealer=scope.sealer
-        )
-        waiting[:] = [lambda: storage.swap(record, expected=following.revision - 1)]
-        return replace(following, digest=digest_of(record))
+        def later(record: Any, *, expected: int) -> None:
+            waiting[:] = [lambda: storage.swap(record, expected=expected)]
+
+        return right(following, scope, SimpleNamespace(swap=later))
 
     def append(self: EventLog, events: Any) -> Ticket:
         ticket = right_append(self, events)
@@ -127,8 +115,7 @@ def append_before_the_claim(plant: Plant) -> Patch:
             right_confirm(self)
 
     return all_of(
-        plant.uncounted(taking, "_bind", bind),
-        plant.uncounted(claim, "swap", swap),
+        mock.patch.object(taking, "claim", SimpleNamespace(**{**vars(claim), "swap": swap})),
         plant.over(EventLog, "append", append),
         plant.uncounted(Lease, "confirm_owner", confirm),
     )
@@ -137,34 +124,21 @@ def append_before_the_claim(plant: Plant) -> Patch:
 def append_behind_a_torn_tail(plant: Plant) -> Patch:
     """The next owner goes on in the segment that its predecessor left, behind whatever is there."""
     right_init, right_encode = EventLog.__post_init__, EventLog._encode
+    right_append = Segments.append
     entered: dict[str, tuple[int, int]] = {}
 
     def init(self: EventLog) -> None:
         right_init(self)
-        found = self.lease.log
-        if found is None or not found.end.segment:
-            return
-        name, torn = found.end.segment, found.torn
-        data = self.lease.storage.read(name, max_bytes=segment.max_bytes(self.lease.scope.limits))
-        if data[-1:] == b"\0":
-            offset = found.end.offset if torn is None else torn.offset + torn.size_bytes
-            entered[name] = (offset, len(data))
-            self._writing = _Writing(replace(found.end, offset=offset), name, len(data))
+        for end, size_bytes in _left(self.lease):
+            entered[end.segment] = end.offset, size_bytes
+            self._writing = _Writing(end, end.segment, size_bytes)
 
     def encode(self: EventLog, before: LogAnchor, kind: str, data: Any) -> object:
-        if before.segment not in entered or kind == event.SEGMENT:
+        newest = self.lease.manifest
+        if before.segment in entered and kind != event.SEGMENT:
+            newest = replace(newest, epoch=segment.parse(before.segment).epoch)
+        with mock.patch.object(self.lease, "manifest", newest):
             return right_encode(self, before, kind, data)
-        made = Event(
-            sequence=before.count + 1,
-            previous=before.head,
-            synced=self.end.count,
-            epoch=segment.parse(before.segment).epoch,
-            at=utc_text(self.lease.owner.clock.now()),
-            type=kind,
-            data=data,
-        )
-        line, mac = event.encode(made, keys=self._keys, limits=self.lease.scope.limits)
-        return made, line, mac
 
     def append(self: Segments, directory: Directory, name: str, data: bytes) -> None:
         if name in entered and name not in self._begun:
@@ -173,12 +147,23 @@ def append_behind_a_torn_tail(plant: Plant) -> Patch:
             self._begun[name] = _Segment(directory, fd, size_bytes, offset)
         right_append(self, directory, name, data)
 
-    right_append = Segments.append
     return all_of(
         plant.uncounted(EventLog, "__post_init__", init),
         plant.uncounted(EventLog, "_encode", encode),
         plant.over(Segments, "append", append),
     )
+
+
+def _left(lease: Lease) -> Iterator[tuple[LogAnchor, int]]:
+    """The end of all that is in a predecessor's segment, and its size, if it has room."""
+    found = lease.log
+    if found is None or not found.end.segment:
+        return
+    data = lease.storage.read(found.end.segment, max_bytes=segment.max_bytes(lease.scope.limits))
+    if data.endswith(b"\0"):
+        torn = found.torn
+        offset = found.end.offset if torn is None else torn.offset + torn.size_bytes
+        yield replace(found.end, offset=offset), len(data)
 
 
 # --- what a torn tail is ------------------------------------------------------------------
@@ -226,31 +211,21 @@ def damage_taken_for_a_torn_tail(plant: Plant) -> Patch:
 
 def unlinked_before_the_event(plant: Plant) -> Patch:
     """Segments go as soon as they are measured, before the event and the revision that say so."""
-    right = trimming._measured
-    leases: list[Lease] = []
+    right, right_remove = trimming._measured, trimming._remove
 
-    def trim(lease: Lease, **others: Any) -> object:
-        leases[:] = [lease]
-        try:
-            return right_trim(lease, **others)
-        finally:
-            leases.clear()
-
-    def measured(*args: Any, **others: Any) -> Any:
-        gone = right(*args, **others)
-        for lease in leases:
+    def measured(reading: Any, leaving: Any, *, keep: Any) -> Any:
+        gone = right(reading, leaving, keep=keep)
+        if keep is not None:  # else it was only asked what would go
             for name in gone.names:
-                lease.storage.delete(name)
+                reading.storage.delete(name)
         return gone
 
     def remove(lease: Lease, gone: Iterable[str]) -> None:
         there = lease.storage.list(SEGMENTS)
         right_remove(lease, [name for name in gone if name in there])
 
-    right_trim, right_remove = trimming._trim, trimming._remove
     return all_of(
         plant.uncounted(trimming, "_remove", remove),
-        plant.uncounted(trimming, "_trim", trim),
         plant.over(trimming, "_measured", measured),
     )
 
