@@ -2,8 +2,8 @@
 
 A file is looked at as a person would: its data, and the reserved zeros behind them, of which
 only log segments have any. In the data every place is tried, or a sample, half of which lies where
-a line, the file or its data begins or ends. Of more than 8 KiB there is always a sample, and of
-reserved zeros, which are all alike.
+a line, the file or its data begins or ends. Of more than 2 KiB some 512 places at least are tried,
+evenly, and all at those edges; of reserved zeros, which are all alike, there is always a sample.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ SECTOR_BYTES: Final = 512
 _FEED: Final = 0x0A
 _NEAR: Final = 2
 _STRIDE: Final = 4096
-_LARGE_BYTES: Final = 8192
+_LARGE_BYTES: Final = 2048
+_LARGE_PLACES: Final = 512
 _LAST_FEEDS: Final = 3
-_LARGE_STRIDE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Sample:
         """Places in the data, ascending; with ``ends`` the place behind it as well."""
         size = len(data.rstrip(b"\0")) + ends
         near = sorted({place for place in _near(data) if place < size})
-        step = _LARGE_STRIDE if size > _LARGE_BYTES else 1
+        step = size // _LARGE_PLACES if size > _LARGE_BYTES else 1
         return sorted({*self.few(range(0, size, step)), *self.few(near)})
 
     def few(self, found: Sequence[int]) -> list[int]:

@@ -98,7 +98,7 @@ def made_by_hand(history: History) -> Iterator[Tampering]:
     tamperer = Tamperer(history)
     for kind in KINDS:
         places = _PLACES if kind in BYTE_KINDS else None
-        yield from tamperer.tamperings(kind, Thinning(places, None, history.workload.name))
+        yield from tamperer.tamperings(kind, Thinning(places, places, None, history.workload.name))
 
 
 def compare(workload: Workload) -> Comparison:

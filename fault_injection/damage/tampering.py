@@ -110,11 +110,14 @@ class Thinning:
 
     Attributes:
         places: Of bytes of a file chosen by chance, beside those always tried; None: all.
+        again: The same, of a file that is changed under one of its two names alone, or as it was
+            while its owner was alive: its bytes were changed already.
         choices: Of whole-file changes, those of one file not counted; None: all.
         seed: Decides the chance.
     """
 
     places: int | None = None
+    again: int | None = None
     choices: int | None = None
     seed: str = ""
 
@@ -159,24 +162,43 @@ class Tamperer:
             if kind == chosen:
                 yield from thinning.few(list(self._of_files(chosen)))
 
+    @cached_property
+    def size_bytes(self) -> int:
+        """Of all files whose bytes somebody believes, reserved zeros not counted."""
+        held = (self._final.files[path].data or b"" for path in self.believed)
+        return sum(len(data.rstrip(b"\0")) for data in held)
+
     def is_all(self, kind: TamperKind, thinning: Thinning) -> bool:
-        """Whether ``tamperings`` leaves nothing of this kind out."""
+        """Whether ``tamperings`` leaves nothing of this kind out, and no subset of files."""
         for known in BYTE_KINDS:
             if kind == known:
-                sample = Sample(thinning.places, "")
-                held = [base.files[paths[0]].data or b"" for base, paths in self._places]
-                return all(byte_changes.is_all(known, data, sample) for data in held)
-        return thinning.choices is None
+                return all(
+                    byte_changes.is_all(
+                        known, self._bytes(point), self._sample(known, point, thinning)
+                    )
+                    for point in range(len(self._places))
+                )
+        sets = (found for chosen in FILE_KINDS if kind == chosen for found in self._sets(chosen))
+        return thinning.choices is None and all(len(found) <= _SMALL for found in sets)
 
     # --- bytes of one file ----------------------------------------------------------------
 
     def _of_bytes(self, kind: ByteKind, thinning: Thinning) -> Iterator[Tampering]:
         for point, (base, paths) in enumerate(self._places):
-            node = base.files[paths[0]]
-            sample = Sample(thinning.places, f"{thinning.seed} {kind} {point}")
-            for what, data in byte_changes.changes(kind, node.data or b"", sample):
-                edits = dict.fromkeys(paths, Node(node.mode, data))
+            mode, sample = base.files[paths[0]].mode, self._sample(kind, point, thinning)
+            for what, data in byte_changes.changes(kind, self._bytes(point), sample):
+                edits = dict.fromkeys(paths, Node(mode, data))
                 yield Tampering(kind=kind, point=point, base=base, edits=edits, what=what)
+
+    def _bytes(self, point: int) -> bytes:
+        base, paths = self._places[point]
+        return base.files[paths[0]].data or b""
+
+    def _sample(self, kind: ByteKind, point: int, thinning: Thinning) -> Sample:
+        base, paths = self._places[point]
+        is_again = base is not self._final or any(set(paths) < set(of) for of in self._names())
+        places = thinning.again if is_again else thinning.places
+        return Sample(places, f"{thinning.seed} {kind} {point}")
 
     @cached_property
     def _places(self) -> list[tuple[Instant, tuple[str, ...]]]:
@@ -278,13 +300,32 @@ class Tamperer:
                     yield self._final, {target: node}, f"is there as {other} as well"
                     yield self._final, {path: None, target: node}, f"is called {other}"
 
-    def _returned(self) -> Iterator[Change]:
-        pruned = {
+    def _sets(self, kind: FileKind) -> Iterator[Sequence[str]]:
+        """The files of which a kind takes subsets."""
+        if kind == "delete":
+            yield from map(self._history.believed, self._history.instants)
+        elif kind == "returned":
+            yield sorted(self._pruned)
+        elif kind == "rolled-back":
+            yield from map(self._differing, self._history.instants[:-1])
+        elif kind in ("foreign-session", "foreign-store", "foreign-key"):
+            yield [path for path in self.believed if path in self._history.foreign(kind)]
+
+    @cached_property
+    def _pruned(self) -> dict[str, Node]:
+        return {
             path: instant.files[path]
             for instant in self._history.instants
             for path in self._history.believed(instant)
             if path not in self._final.files
         }
+
+    def _differing(self, then: Instant) -> list[str]:
+        both = {*self._history.believed(then), *self.believed}
+        return [p for p in sorted(both) if then.files.get(p) != self._final.files.get(p)]
+
+    def _returned(self) -> Iterator[Change]:
+        pruned = self._pruned
         for chosen in subsets(sorted(pruned)):
             edits = {path: pruned[path] for path in chosen}
             yield self._final, edits, f"there again: {shown(chosen)}"
@@ -292,9 +333,7 @@ class Tamperer:
     def _rolled_back(self) -> Iterator[Change]:
         now = self._final
         for then in self._history.instants[:-1]:
-            both = {*self._history.believed(then), *self._history.believed(now)}
-            differing = [p for p in sorted(both) if then.files.get(p) != now.files.get(p)]
-            for chosen in subsets(differing):
+            for chosen in subsets(self._differing(then)):
                 edits = {path: then.files.get(path) for path in chosen}
                 folders = {p: n for p, n in then.files.items() if n.data is None}
                 missing = {p: n for p, n in folders.items() if p not in now.files}

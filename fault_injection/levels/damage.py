@@ -3,8 +3,8 @@
 Method. The job runs once. Of the tree that it leaves, and of those of its quiet instants, every
 changed tree of ``tampering`` is made and read, by a process of its own; another opens it for
 writing, but of changes of bytes only one in a few (``_WHOLE_EACH``). ``judgement`` says what must
-be true of each. A tally is exhaustive if every change of its kind was made and read; owned is, of
-changes of bytes, a sample in every budget.
+be true of each. A tally is exhaustive if every change of its kind was made and read, and every
+subset of files; owned is, of changes of bytes, a sample in every budget.
 """
 
 from __future__ import annotations
@@ -34,16 +34,21 @@ from fault_injection.workload import Recovered, Violation, Workload
 _DIGITS: Final = 12
 _WHOLE_EACH: Final = {"ci": 4, "exhaustive": 16}
 """Of so many changes of bytes, one is owned as well, and checked although it stops a load."""
-_CI: Final = Thinning(3, 40)
-_SOME: Final = Thinning(30, None)
+_CI: Final = Thinning(3, 3, 40)
+_SOME: Final = Thinning(30, 30)
+_FLIPS: Final = Thinning(None, 30)
+_SMALL_BYTES: Final = 5120
+"""A store of no more bytes is changed at every place in every way."""
 
 
-def thinning(kind: TamperKind, plan: Plan, workload: str) -> Thinning:
+def thinning(kind: TamperKind, plan: Plan, history: History) -> Thinning:
     """How much of a kind is tried; *every byte* means that every byte is flipped."""
     few = _CI if plan.budget == "ci" else _SOME
-    if plan.budget == "exhaustive" and kind not in BYTE_KINDS[1:]:
+    if plan.budget == "exhaustive" and kind == "flip":
+        few = _FLIPS
+    if plan.budget == "exhaustive" and Tamperer(history).size_bytes <= _SMALL_BYTES:
         few = ALL
-    return replace(few, seed=f"{plan.seed} {workload}")
+    return replace(few, seed=f"{plan.seed} {history.workload.name}")
 
 
 class Damage:
@@ -106,7 +111,7 @@ class Damage:
 
     def _tally(self, history: History, kind: TamperKind, plan: Plan) -> Tally:
         began_s = processor_s()
-        few = thinning(kind, plan, history.workload.name)
+        few = thinning(kind, plan, history)
         tamperer = Tamperer(history)
         tally = Tally(level=self.name, workload=history.workload.name, variant=kind)
         tally.exhaustive = tamperer.is_all(kind, few)

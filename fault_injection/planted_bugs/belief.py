@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final
 from unittest import mock
@@ -101,6 +102,16 @@ def falls_back(plant: Plant) -> Patch:
     return plant.over(CheckpointStore, "load_latest", load)
 
 
+def rebuilds(plant: Plant) -> Patch:
+    """In a session with a log a damaged newest checkpoint is passed over, and nothing is said."""
+    right = selection.select
+
+    def select(evidence: Any) -> Any:
+        return right(replace(evidence, waived=(*evidence.waived, "damage")))
+
+    return plant.over(selection, "select", select)
+
+
 def arrays_not_copied(plant: Plant) -> Patch:
     """A checkpoint keeps the caller's own list of fingerprints."""
 
@@ -179,6 +190,12 @@ MUTANTS: Final = (
         "where the newest cannot be believed, the newest that can is loaded",
         falls_back,
         (Kill("L5", ("O3", "O4", "O6", "O12"), ("saves",)),),
+    ),
+    Mutant(
+        "damaged newest falls back silently in a session with a log",
+        "where the newest checkpoint is damaged, an older one and the log are gone on from",
+        rebuilds,
+        (Kill("L5", ("O3", "O4", "O6", "O12"), ("resumes",)),),
     ),
     Mutant(
         "caller's arrays not copied",

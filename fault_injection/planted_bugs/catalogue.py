@@ -28,7 +28,10 @@ ITEMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "text order instead of numbers": (),
     "unknown schema accepted": (),
-    "damaged newest falls back silently": (),
+    "damaged newest falls back silently": (
+        "damaged newest falls back silently",
+        "damaged newest falls back silently in a session with a log",
+    ),
     "caller's arrays not copied": (),
     "empty fingerprint accepted": (),
     "witness advanced before S4's fsync (false alarm after a crash)": (),

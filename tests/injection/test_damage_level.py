@@ -60,7 +60,7 @@ def history(name: str) -> History:
 
 
 def tried(name: str, kind: TamperKind) -> list[Tampering]:
-    return list(Tamperer(history(name)).tamperings(kind, Thinning(2, 20, "0")))
+    return list(Tamperer(history(name)).tamperings(kind, Thinning(2, 2, 20, "0")))
 
 
 def violations(name: str, kinds: tuple[TamperKind, ...]) -> list[Violation]:
@@ -206,7 +206,7 @@ def test_another_seed_samples_other_bytes() -> None:
     for seed in (0, 1):
         tally = next(iter(LEVEL.run(workload("first"), Plan(seed=seed))))
         check_equal((tally.variant, tally.exhaustive), ("flip", False), "a sample")
-        some = Tamperer(history("first")).tamperings("flip", Thinning(3, 40, f"{seed} first"))
+        some = Tamperer(history("first")).tamperings("flip", Thinning(3, 3, 40, f"{seed} first"))
         trees.append({one.what for one in some})
     check(trees[0] != trees[1], "the same bytes")
 
@@ -311,7 +311,7 @@ def test_a_rule_of_the_verdict_that_is_left_out_is_found(
     past, found = history("saves"), []
     with mistake():
         for kind in kinds:
-            thinning = Thinning(2, None if kind != "flip" else 20, "0")
+            thinning = Thinning(2, 2, None if kind != "flip" else 20, "0")
             for one in Tamperer(past).tamperings(kind, thinning):
                 try:
                     judge(one, past)
@@ -421,7 +421,7 @@ def test_a_stop_over_what_nobody_needs_is_found_whatever_the_kind_of_change() ->
     past, found = history("trims"), set()
     (subject,) = past.subjects
     for kind in KINDS:
-        for one in Tamperer(past).tamperings(kind, Thinning(2, None, "0")):
+        for one in Tamperer(past).tamperings(kind, Thinning(2, 2, None, "0")):
             if may_stop_nobody(one, subject):
                 stops = Looked(DamagedError("a leftover"), one.tree)
                 with (

@@ -34,7 +34,7 @@ from lastgood.errors import LastgoodError
 from tests.support.check import check, check_equal
 from tests.support.require import REPOSITORY
 
-FEW: Final = Thinning(2, 20, "0")
+FEW: Final = Thinning(2, 2, 20, "0")
 LINES: Final = b"abc\ndefgh\n" + bytes(600)
 
 
@@ -180,6 +180,25 @@ def test_of_a_small_directory_every_subset_is_taken() -> None:
     chosen = set(subsets(many))
     check_equal(len(chosen), 2 * (10 + 45) + 1, "subsets of 10")
     check(tuple(many) in chosen and tuple(many[1:]) in chosen, "all, and all but one")
+
+
+def test_a_kind_is_called_exhaustive_only_if_every_subset_was_taken() -> None:
+    """What is left out is said: subsets of more than eight files are, and places of copies.
+
+    Method: a job with a few files and one with many, at all and at less than all.
+    """
+    for name, kind, thinning, is_whole in (
+        ("first", "delete", ALL, True),
+        ("first", "delete", Thinning(choices=5), False),
+        ("appends", "delete", ALL, False),
+        ("appends", "rolled-back", ALL, False),
+        ("appends", "foreign-key", ALL, True),
+        ("appends", "swapped", ALL, True),
+        ("first", "flip", ALL, True),
+        ("first", "flip", Thinning(again=30), False),
+    ):
+        got = Tamperer(history(name)).is_all(kind, thinning)  # type: ignore[arg-type]
+        check_equal(got, is_whole, f"{name}, {kind}, {thinning}")
 
 
 def test_every_single_file_is_deleted_at_every_instant() -> None:
