@@ -172,11 +172,8 @@ MUTANTS: Final = (
         "numbers in names are sorted as text",
         text_order,
         (
-            Kill(
-                "T",
-                (),
-                (f"{_RULES}[order_is_numeric]",),
-            ),
+            Kill("L1", ("O9",), ("saves",)),
+            Kill("T", (), (f"{_RULES}[order_is_numeric]",)),
         ),
     ),
     Mutant(

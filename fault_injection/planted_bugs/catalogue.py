@@ -67,6 +67,12 @@ ITEMS: Final[dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 """Each item of the list, and the mutants that stand for it where one would not do."""
 
+FURTHER: Final = (
+    "what failed is believed when it is taken again",
+    "the unattested end is not written again",
+)
+"""Mutants of mistakes that the list does not name."""
+
 UNPLANTED: Final = (
     Unplanted(
         "temporaries swept before the second read",

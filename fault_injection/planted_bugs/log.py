@@ -10,7 +10,7 @@ from typing import Any, Final
 from unittest import mock
 
 from fault_injection.planted_bugs.mutant import Kill, Mutant, Patch, Plant, all_of, calling, nothing
-from lastgood import claim, taking, trimming
+from lastgood import binding, claim, taking, trimming
 from lastgood.errors import DamagedError
 from lastgood.event_log import EventLog, Ticket, _Writing
 from lastgood.formats import anchor, event, segment
@@ -166,6 +166,20 @@ def _left(lease: Lease) -> Iterator[tuple[LogAnchor, int]]:
         yield replace(found.end, offset=offset), len(data)
 
 
+def failed_is_believed(plant: Plant) -> Patch:
+    """A handle that takes the session again goes on behind what failed, as the page cache shows."""
+
+    def ending(log: Any, acknowledged: Any) -> object:
+        return log
+
+    return plant.over(binding, "ending", ending)
+
+
+def end_not_written_again(plant: Plant) -> Patch:
+    """R1 takes the end that no manifest names for durable, because it is visible."""
+    return plant.over(binding, "persist", nothing)
+
+
 # --- what a torn tail is ------------------------------------------------------------------
 
 
@@ -284,6 +298,18 @@ MUTANTS: Final = (
             Kill("L2", ("O1", "O8"), ("resumes",)),
             Kill("L3", ("O1", "O8"), ("resumes",)),
         ),
+    ),
+    Mutant(
+        "what failed is believed when it is taken again",
+        "a handle that takes the session again goes on behind what failed",
+        failed_is_believed,
+        (Kill("L3", ("O1", "O7", "O8"), ("insists-log",)),),
+    ),
+    Mutant(
+        "the unattested end is not written again",
+        "R1 takes an end of the log that no manifest names for durable, because it is visible",
+        end_not_written_again,
+        (Kill("L3", ("O1", "O7", "O8"), ("insists-log",)),),
     ),
     Mutant(
         "newline decides a torn tail",

@@ -1,6 +1,6 @@
 """I1, I2, I4, S6: what holds at every instant of a save, and what a paused owner cannot undo.
 
-The functions are in ``races``; ``test_mutants`` shows that each of them can fail.
+The functions are in ``races``; planted bugs show that they can fail.
 """
 
 from __future__ import annotations

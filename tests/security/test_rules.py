@@ -1,4 +1,4 @@
-"""G6, S2, C3-01, C11-06: names, order, schema, snapshots; ``test_mutants`` shows they can fail."""
+"""G6, S2, C3-01, C11-06: names, order, schema, snapshots; planted bugs show that they can fail."""
 
 from __future__ import annotations
 
