@@ -2,8 +2,8 @@
 
 A file is looked at as a person would: its data, and the reserved zeros behind them, of which
 only log segments have any. In the data every place is tried, or a sample, half of which lies where
-a line, the file or its data begins or ends. Of more than 2 KiB some 512 places at least are tried,
-evenly, and all at those edges; of reserved zeros, which are all alike, there is always a sample.
+a line, the file or its data begins or ends. Of more than 1,600 bytes some 512 places at least are
+tried, evenly, and all at those edges; of reserved zeros, which are all alike, always a sample.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SECTOR_BYTES: Final = 512
 _FEED: Final = 0x0A
 _NEAR: Final = 2
 _STRIDE: Final = 4096
-_LARGE_BYTES: Final = 2048
+_LARGE_BYTES: Final = 1600
 _LARGE_PLACES: Final = 512
 _LAST_FEEDS: Final = 3
 

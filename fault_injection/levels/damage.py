@@ -17,7 +17,6 @@ from fault_injection.damage.files import leaf
 from fault_injection.damage.history import History, history_of
 from fault_injection.damage.judgement import Depth, judge, touched
 from fault_injection.damage.tampering import (
-    ALL,
     BYTE_KINDS,
     KINDS,
     Tamperer,
@@ -32,11 +31,11 @@ from fault_injection.this_process import processor_s
 from fault_injection.workload import Recovered, Violation, Workload
 
 _DIGITS: Final = 12
-_WHOLE_EACH: Final = {"ci": 4, "exhaustive": 16}
+_WHOLE_EACH: Final = {"ci": 6, "exhaustive": 16}
 """Of so many changes of bytes, one is owned as well, and checked although it stops a load."""
-_CI: Final = Thinning(3, 3, 40)
-_SOME: Final = Thinning(30, 30)
-_FLIPS: Final = Thinning(None, 30)
+_CI: Final = Thinning(3, 3, 32)
+_SOME: Final = Thinning(16, 16)
+_EVERY: Final = Thinning(None, 16)
 _SMALL_BYTES: Final = 5120
 """A store of no more bytes is changed at every place in every way."""
 
@@ -44,10 +43,9 @@ _SMALL_BYTES: Final = 5120
 def thinning(kind: TamperKind, plan: Plan, history: History) -> Thinning:
     """How much of a kind is tried; *every byte* means that every byte is flipped."""
     few = _CI if plan.budget == "ci" else _SOME
-    if plan.budget == "exhaustive" and kind == "flip":
-        few = _FLIPS
-    if plan.budget == "exhaustive" and Tamperer(history).size_bytes <= _SMALL_BYTES:
-        few = ALL
+    is_small = Tamperer(history).size_bytes <= _SMALL_BYTES
+    if plan.budget == "exhaustive" and (kind == "flip" or is_small):
+        few = _EVERY
     return replace(few, seed=f"{plan.seed} {history.workload.name}")
 
 
