@@ -150,7 +150,7 @@ MUTANTS: Final = (
         "a sync that failed is asked for once more, and believed then",
         fsync_retried,
         (
-            Kill("L3", ("O1",), ("saves",)),
+            Kill("L3", ("O1", "O7"), ("saves",)),
             Kill("L1", ("O10",), ("saves",)),
         ),
     ),
@@ -164,7 +164,7 @@ MUTANTS: Final = (
         "short write ignored",
         "what a write did not take is forgotten",
         short_write_ignored,
-        (Kill("L1", ("O1", "O9"), ("saves",)), Kill("L2", ("O1", "O9"), ("saves",))),
+        (Kill("L1", ("O7", "O9"), ("saves",)), Kill("L2", ("O7", "O9"), ("saves",))),
     ),
     Mutant(
         "close error ignored",

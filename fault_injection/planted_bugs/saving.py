@@ -204,7 +204,7 @@ MUTANTS: Final = (
         "no file fsync of the checkpoint",
         "S4 publishes a checkpoint that was not fsynced",
         prepared_without_fsync(CHECKPOINT),
-        (Kill("L3", ("O1",), ("saves",)),),
+        (Kill("L3", ("O7",), ("saves",)),),
     ),
     Mutant(
         "no directory fsync after the checkpoint",
