@@ -13,6 +13,7 @@ from fault_injection.cli import main
 from fault_injection.damage import byte_changes
 from fault_injection.damage.byte_changes import Sample
 from fault_injection.examples.notes import NOTES, Job
+from fault_injection.interrupt import interruptible
 from fault_injection.level import Plan
 from fault_injection.levels.registry import built
 from fault_injection.machine import Machine
@@ -172,7 +173,8 @@ def test_an_interrupted_run_leaves_no_report_of_an_older_one(tmp_path: Path) -> 
         path.write_text('{"outcome": "recovered"}', encoding="utf-8")
     link.symlink_to(kept)
     with mock.patch("fault_injection.cli.run", side_effect=KeyboardInterrupt):
-        code = main(["run", "--level", "L1", "--json", str(old), "--junit", str(link)])
+        words = ["run", "--level", "L1", "--json", str(old), "--junit", str(link)]
+        code = interruptible(lambda: main(words))
     check_equal((code, old.exists(), kept.exists()), (130, False, True), "exit and files")
 
 
