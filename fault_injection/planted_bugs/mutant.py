@@ -22,7 +22,7 @@ from lastgood.storage.filesystem import OsFileSystem
 
 Patch = AbstractContextManager[object]
 Where = LevelName | Literal["T"]
-"""A level, or ``T``: a test of the suite, for what takes two owners or a caller's own objects."""
+"""A level, or ``T``: a test of the suite, for paused readers and a caller's own objects."""
 Standing = Literal["equivalent", "later"]
 
 
