@@ -69,9 +69,9 @@ _EFFORTS: Final[dict[Budget, dict[Kind, _Effort]]] = {
     },
     "exhaustive": {
         "plain": _Effort(tearing="sector", extent="all"),
-        "nested": _Effort(extent="all", enough=2000),
-        "killed": _Effort(tearing="sector", extent="all", enough=2500),
-        "failed": _Effort(tearing="sector", extent="all", enough=2500),
+        "nested": _Effort(extent="all", enough=1500),
+        "killed": _Effort(tearing="sector", extent="all", enough=2000),
+        "failed": _Effort(tearing="sector", extent="all", enough=2000),
     },
 }
 _SMALL: Final = _Effort(extent="all", enough=1000)
