@@ -239,7 +239,8 @@ class _Witness:
         for operation in call.operations:
             self._changes(work, operation, call)
         if call.name == "unlink" and call.error:  # what was to go is not given for an act
-            work.names = {e: at for e, at in work.names.items() if e[1] != leaf(call.path)}
+            removed = (self._folder_of(call.path), leaf(call.path))
+            work.names = {e: at for e, at in work.names.items() if e[:2] != removed}
         if call.name == "open" and not call.error:
             self._opened[call.process, call.fd] = call.number
         elif call.name in SYNCS and call.inode:
@@ -314,6 +315,13 @@ class _Witness:
 
     def _work(self, process: int) -> _Work:
         return self._works.setdefault(process, _Work())
+
+    def _folder_of(self, path: str) -> int:
+        """The directory that holds the last name of a path; 0: there is none."""
+        folder = ROOT
+        for name in path.split("/")[:-1]:
+            folder = self._folders.get(folder, {}).get(name, 0)
+        return folder
 
     def _paths(self, inode: int) -> list[str]:
         """Every path that leads to an inode."""

@@ -29,6 +29,8 @@ from lastgood.storage.filesystem import CREATE_NEW, DIRECTORY, READ, WRITE
 from tests.support.check import check, check_equal
 
 PUBLISHED: Final = "begin make write fsync close link unlink syncdir end"
+OLD_OUTSIDE: Final = "make write fsync close rename:old mkdir:inner syncdir"
+OLD_INSIDE: Final = "begin enter:inner make write fsync close rename:old"
 
 WRITTEN: Final = "what is written for an act"
 NAMED: Final = "a name that is given for an act"
@@ -236,6 +238,8 @@ LATE: Final = FailAfter(errno.EIO)
         # What was to go and stays is not given for the act; another name is.
         ("begin make write fsync close unlink! end", ("unlink", 1, EIO), []),
         ("begin make write fsync close link unlink! end", ("unlink", 1, EIO), [NAMED]),
+        (f"{OLD_OUTSIDE} {OLD_INSIDE} again remove:old! end", ("unlink", 1, EIO), [NAMED]),
+        (f"{OLD_OUTSIDE} {OLD_INSIDE} remove:old! end", ("unlink", 1, EIO), []),
     ],
 )  # fmt: skip
 def test_what_rests_on_a_failed_sync_is_not_acknowledged(
