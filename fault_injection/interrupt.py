@@ -7,10 +7,11 @@ traceback.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 EXIT_INTERRUPTED = 130
 _LINE = "fault_injection: interrupted"
@@ -42,7 +43,18 @@ def interruptible(command: Callable[[], int]) -> int:
         return EXIT_INTERRUPTED
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if handler is not None:  # set by what is not Python, which cannot be put back
+                signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """No interrupt comes between two steps that belong together; it comes behind the block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _handle(handler: Callable[[int, object], None]) -> None:

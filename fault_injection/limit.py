@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 LIMIT_S: Final = 60.0
 """What one run, or one judgement, may take."""
@@ -53,14 +53,26 @@ def limited(limit_s: float | None = None) -> Iterator[None]:
         where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else "?"
         raise Overdue(where, most_s)
 
-    begun_s = time.monotonic()
-    handler = signal.signal(signal.SIGALRM, end)
-    left_s, interval_s = signal.setitimer(signal.ITIMER_REAL, most_s, _AGAIN_S)
+    handler: Any = signal.SIG_DFL
+    begun_s, left_s, interval_s = time.monotonic(), 0.0, 0.0
+    try:
+        handler = signal.signal(signal.SIGALRM, end) or signal.SIG_DFL
+        left_s, interval_s = signal.setitimer(signal.ITIMER_REAL, most_s, _AGAIN_S)
+        yield
+    finally:
+        with _no_alarm():  # else one that comes now would leave the timer, or its handler, behind
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)  # what is pending is dropped by that
+            signal.signal(signal.SIGALRM, handler)
+            if left_s:
+                left_s = max(_LEAST_S, left_s - (time.monotonic() - begun_s))
+                signal.setitimer(signal.ITIMER_REAL, left_s, interval_s)
+
+
+@contextmanager
+def _no_alarm() -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, handler)
-        if left_s:
-            left_s = max(_LEAST_S, left_s - (time.monotonic() - begun_s))
-            signal.setitimer(signal.ITIMER_REAL, left_s, interval_s)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

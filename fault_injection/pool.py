@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from fault_injection.failure import one_line, place
+from fault_injection.interrupt import uninterrupted
 from fault_injection.this_process import be_silent, processor_s
 
 _T = TypeVar("_T")
@@ -70,7 +71,7 @@ def ended(
                 for worker in list(at_work):
                     found: Ended[_T] | None = _looked_at(worker, limit_s)
                     if found is not None:
-                        with _uninterrupted():
+                        with uninterrupted():
                             worker.end()
                             at_work.remove(worker)
                         yield worker.at, found
@@ -81,11 +82,15 @@ def ended(
 @contextlib.contextmanager
 def temporary_folder(within: Path | None = None) -> Iterator[Path]:
     """A folder as long as the block lasts."""
-    made = Path(tempfile.mkdtemp(prefix="fault_injection.", dir=within))
+    made: Path | None = None
     try:
+        with uninterrupted():
+            made = Path(tempfile.mkdtemp(prefix="fault_injection.", dir=within))
         yield made
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        if made is not None:
+            with uninterrupted():  # it may be in main memory, which nobody else gives back
+                shutil.rmtree(made, ignore_errors=True)
 
 
 def in_memory() -> Path | None:
@@ -111,16 +116,6 @@ def temporary_files(folder: Path) -> Iterator[None]:
 # --- this side ------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """No signal comes between a process and its owner; it comes behind the block."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 @dataclass(slots=True)
 class _Worker:
     """A process that does one task, and leads a group of whatever it starts."""
@@ -132,7 +127,7 @@ class _Worker:
 
     def has_ended(self, *, within_s: float = 0.0) -> bool:
         """Whether it has; no signal may come between the kernel's answer and its being noted."""
-        with _uninterrupted():
+        with uninterrupted():
             self.process.join(timeout=within_s)
             return self.process.exitcode is not None
 
@@ -149,7 +144,7 @@ def _begin(at: int, task: Callable[[], object], folder: Path, at_work: list[_Wor
     mine, theirs = _FORK.Pipe(duplex=False)
     own = Path(tempfile.mkdtemp(dir=folder))
     process = _FORK.Process(target=_be_worker, args=(task, own, theirs))
-    with _uninterrupted():
+    with uninterrupted():
         process.start()
         with contextlib.suppress(OSError):  # it does so, too; whoever is first
             os.setpgid(process.pid or 0, process.pid or 0)
@@ -176,7 +171,7 @@ def _looked_at(worker: _Worker, limit_s: float) -> Ended[_T] | None:
 
 def _end(at_work: list[_Worker]) -> None:
     """End whoever is still at work: asked first, so that they can clean up, then killed."""
-    with _uninterrupted():
+    with uninterrupted():
         for worker in at_work:
             if not worker.has_ended():
                 os.kill(worker.process.pid or 0, signal.SIGTERM)

@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from fault_injection.failure import one_line, place
 from fault_injection.level import Level, NotRunError, Plan, Tally
+from fault_injection.limit import Overdue
 from fault_injection.memory.calls import Killed
 from fault_injection.pool import ended, in_memory, temporary_files, temporary_folder
 from fault_injection.state_id import LevelName
@@ -134,7 +135,7 @@ def tried(job: Job, plan: Plan) -> Result:
         ending, reason, remedy = "not run", error.reason, error.remedy
     except BadWorkloadError as error:
         ending, reason = "bad workload", str(error)
-    except (Exception, Killed) as error:  # noqa: BLE001 - it must not hide the other results
+    except (Exception, Killed, Overdue) as error:  # noqa: BLE001 - it must not hide the other results
         ending, reason = "died", f"{place(error)}: {one_line(error)}"
     return Result(
         level=job.level.name,

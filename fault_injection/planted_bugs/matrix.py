@@ -10,10 +10,10 @@ is found there, too, proves nothing. It returns a ``Matrix``::
     matrix.as_text()   a table: name, L1 L2 L3 L5 T (x: found, !: missed), by which judgement …
     matrix.as_document()  the same as plain JSON data
 
-In the budget ``ci`` a mutant is looked for until one declared level has found it, in
-``exhaustive`` at every level, though each tries no more than in ``ci``. A declared level that was
-asked must find it, whatever another one finds. A mutant that was found before and is not any more
-is a survivor like the rest, because what finds it is part of its declaration.
+Every level that a mutant is declared for must find it, whatever another one finds. In the budget
+``exhaustive`` the other levels are asked as well, though each tries no more than in ``ci``. A
+mutant that was found before and is not any more is a survivor like the rest, because what finds it
+is part of its declaration.
 """
 
 from __future__ import annotations

@@ -80,8 +80,8 @@ def tried(mutant: Mutant, registry: Registry, plan: Plan, *, everywhere: bool) -
         mutant: The mistake.
         registry: Levels and workloads.
         plan: How much each level tries.
-        everywhere: Look with every level; else stop at the first that finds it. Levels that are
-            not declared look at few workloads.
+        everywhere: Look with every level, not only with those that it is declared for. Levels
+            that are not look at few workloads.
     """
     plan = replace(plan, stop_at_first=True)
     plant, trial = Plant(), Trial()
@@ -98,7 +98,7 @@ def tried(mutant: Mutant, registry: Registry, plan: Plan, *, everywhere: bool) -
                 trial.deaths[kill.where] = death
             elif kill not in others:
                 trial.missed.append(kill.where)
-            if trial.broken or (death is not None and not everywhere):
+            if trial.broken:
                 break
     trial.calls = plant.calls
     return trial

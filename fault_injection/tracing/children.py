@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from fault_injection.failure import one_line
+from fault_injection.interrupt import uninterrupted
 from fault_injection.this_process import be_silent
 from fault_injection.tracing.runs import ESCAPED, LIMIT_S, Heard, Job, Run
 
@@ -75,20 +76,21 @@ def _be_child(job: Job, writing: int, limit_s: float, ready: Callable[[], None])
 def run(job: Job, *, limit_s: float = LIMIT_S) -> Run:
     """Run ``job`` in a process of its own, untraced; nothing of it is left when this returns."""
     reading, writing = os.pipe()
+    pid = status = 0
     try:
-        pid = fork(job, writing=writing, limit_s=limit_s, ready=lambda: None)
-    except BaseException:
-        os.close(reading)
-        raise
-    finally:
-        os.close(writing)
-    try:
+        with uninterrupted():  # else a child that nobody knows of would stay
+            try:
+                pid = fork(job, writing=writing, limit_s=limit_s, ready=lambda: None)
+            finally:
+                os.close(writing)
         heard = hear(reading, pid)
     except BaseException:
-        kill(pid)
+        if pid:
+            kill(pid)
         raise
     finally:
-        status = end(pid)
+        if pid:
+            status = end(pid)
         os.close(reading)
     return ended(status, heard)
 

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from fault_injection.interrupt import uninterrupted
 from fault_injection.tracing import children
 from fault_injection.tracing.runs import LIMIT_S, Detail, Fault, Job, Run, Strike, TracedCall
 from fault_injection.tracing.syscalls import SHAPES
@@ -70,14 +71,13 @@ class StraceDriver:
         with tempfile.TemporaryDirectory(prefix="lastgood-strace-") as folder:
             log = Path(folder) / "log"
             reading, writing = os.pipe()
+            pid = 0
             try:
-                pid = children.fork(job, writing=writing, limit_s=limit_s, ready=_wait)
-            except BaseException:
-                os.close(reading)
-                raise
-            finally:
-                os.close(writing)
-            try:
+                with uninterrupted():  # else a child that nobody knows of would stay
+                    try:
+                        pid = children.fork(job, writing=writing, limit_s=limit_s, ready=_wait)
+                    finally:
+                        os.close(writing)
                 with _attached(pid, _command(pid, log, strike)):
                     os.kill(pid, signal.SIGCONT)
                     heard = children.hear(reading, pid)

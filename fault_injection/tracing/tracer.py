@@ -31,6 +31,7 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Final
 
+from fault_injection.interrupt import uninterrupted
 from fault_injection.tracing import children, ptrace, seccomp, syscalls
 from fault_injection.tracing.runs import (
     FAULTS,
@@ -90,19 +91,19 @@ class PtraceDriver:
         sought = strike if detail == "struck" else None
         ready = partial(_wait_for_tracer, syscalls.WATCHED if sought is None else _seeking(sought))
         reading, writing = os.pipe()
+        traced: _Traced | None = None
         try:
             os.set_blocking(reading, False)
-            pid = children.fork(job, writing=writing, limit_s=limit_s, ready=ready)
-        except BaseException:
-            os.close(reading)
-            raise
-        finally:
-            os.close(writing)
-        traced = _Traced(pid, top=top, strike=strike, detail=detail, reading=reading)
-        try:
+            with uninterrupted():  # else a child that nobody knows of would stay
+                try:
+                    pid = children.fork(job, writing=writing, limit_s=limit_s, ready=ready)
+                    traced = _Traced(pid, top=top, strike=strike, detail=detail, reading=reading)
+                finally:
+                    os.close(writing)
             return traced.run()
         finally:
-            traced.end()
+            if traced is not None:
+                traced.end()
             os.close(reading)
 
 

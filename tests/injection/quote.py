@@ -29,7 +29,7 @@ UNPLANTED: Final = ("equivalent", "later")
 _UNDER: Final = {
     "L1": "each file-system call failing, once, for ever, or with the whole disk",
     "L2": "a real process struck at its system calls, {kernel}, {architecture}",
-    "L3": "power lost, models {models}",
+    "L3": "power lost, models {models}; writes torn at blocks of 4 KiB",
     "L5": "bytes and files changed, deleted, swapped, put back",
 }
 

@@ -81,6 +81,23 @@ def test_whoever_had_set_the_timer_has_it_again() -> None:
     check(bool(now_s) == bool(left_s) and left_s - 10 < now_s <= left_s, f"{left_s}, then {now_s}")
 
 
+def test_an_alarm_in_the_last_moment_leaves_nothing_behind() -> None:
+    """Neither the handler nor the timer stays. Method: one that is pending where the block ends."""
+    before, mask = signal.getsignal(signal.SIGALRM), signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    outer_s = signal.getitimer(signal.ITIMER_REAL)[0]
+    try:
+        with limited(30.0):
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+            signal.raise_signal(signal.SIGALRM)
+            check(signal.SIGALRM in signal.sigpending(), "an alarm is pending")
+        check(signal.SIGALRM not in signal.sigpending(), "it is dropped")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    check_equal(signal.getsignal(signal.SIGALRM), before, "handler")
+    left_s, interval_s = signal.getitimer(signal.ITIMER_REAL)
+    check(outer_s - 5 <= left_s <= outer_s and interval_s == 0.0, f"timer: {left_s}")
+
+
 def test_a_thread_is_limited_by_nobody() -> None:
     """Signals are the main thread's. Method: a thread that takes longer."""
     ended = []
