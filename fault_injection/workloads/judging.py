@@ -195,7 +195,7 @@ def judge_stored(stored: Stored, told: Told) -> None:
     judge_late(told)
     if report is None:
         judge_items([], told, oracle="O8")
-        judge_current(None, told)
+        judge_current(stored, told)
         return
     stopping = getattr(report.error, "name", "")
     if any(row.role == "previous" and row.name == stopping for row in report.rows):
@@ -209,8 +209,7 @@ def judge_stored(stored: Stored, told: Told) -> None:
     if len(shelf.checkpoints(told).names("acknowledged")) > 1 and len(kept) < 2:
         raise Violation("O6", expected="two generations", got=f"{sorted(kept)}")
     _judge_checkpoints(stored, kept, told)
-    current = report.selection.current
-    judge_current(None if current is None else stored.items(until=current.sequence), told)
+    judge_current(stored, told)
 
 
 def _judge_checkpoints(stored: Stored, kept: set[int], told: Told) -> None:
@@ -235,13 +234,15 @@ def _judge_checkpoints(stored: Stored, kept: set[int], told: Told) -> None:
             raise Violation("O2", expected=f"side effects of {saves.names()}", got="others")
 
 
-def judge_current(items: Sequence[str] | None, told: Told) -> None:
+def judge_current(stored: Stored, told: Told) -> None:
     """O1, O2: the checkpoint that a load begins from is the last that was acknowledged, or newer.
 
-    Args:
-        items: What it holds; None: there is no checkpoint.
-        told: What the world knew.
+    Raises:
+        Violation: It is older, or nobody asked for it.
     """
+    selection = stored.report.selection if stored.report else None
+    current = selection.current if selection else None
+    items = stored.items(until=current.sequence) if current else []
     saves = shelf.checkpoints(told)
     allowed = [name and name.partition("-")[2] for name in saves.may_be_newest()]
     last = items[-1] if items else None

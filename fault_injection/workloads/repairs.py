@@ -13,7 +13,7 @@ the repair is run again, and comes to its end. From then on it recovers as any o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Literal
 
@@ -51,7 +51,6 @@ class Repairs(Sessions):
     """
 
     def __init__(self, name: str, *, damages: Kind, repair: Repair) -> None:
-        self._damages = damages
         self._repair = repair
         self._rebuilds = damages is Kind.CHECKPOINT
         aside = Aside(DAMAGED, most=1 if self._rebuilds else 2)  # a revision has two names
@@ -77,6 +76,7 @@ class Repairs(Sessions):
             how = "stopped, repaired again, " if is_again else "rebuilt as approved, "
             stored = judging.look(place)
         if judging.is_set_aside(stored):
+            judging.judge_current(stored, world.told)  # who goes on makes one that is newer
             self._go_on(place, world)
             how, stored = "damaged one set aside later, ", judging.look(place)
         return stored, how
@@ -101,11 +101,18 @@ class Repairs(Sessions):
             yield session
 
     def _is_planted(self, place: Machine, error: LastgoodError | None) -> bool:
-        """Whether what stops is what was damaged, or the gap that its repair leaves half done."""
+        """Whether what stops is what was damaged, or the gap that its repair leaves half done.
+
+        While the damaged pointer is set aside, it is the revisions below the kept ones that are
+        missed.
+        """
         name = getattr(error, "name", "")
-        here, aside = ({n for n, data in files.items() if MARK in data} for files in _files(place))
-        parsed = names.parse(name)
-        return name in here or bool(aside and parsed and parsed.kind is self._damages)
+        folder, archive = _files(place)
+        aside = [kept for kept, data in archive.items() if MARK in data]
+        if name in folder:
+            return MARK in folder[name]
+        lost = name if not _is_below(name, folder) else names.POINTER
+        return any(kept.endswith(f"-{lost}") for kept in aside)
 
     def _may_stop(self, told: Told) -> bool:
         """Whether a reader may still be stopped: the repair, or what it approved, is not done."""
@@ -131,6 +138,15 @@ def _newest(machine: Machine) -> list[str]:
     state: Any = {"items": []} if newest is None else newest[1].state
     items = state["items"]
     return [shelf.named(items, kind=kind) for kind in (shelf.SAVE, shelf.REBUILD) if items]
+
+
+def _is_below(name: str, there: Collection[str]) -> bool:
+    """Whether it is a revision below all that are there."""
+    parsed = names.parse(name)
+    if parsed is None or parsed.kind is not Kind.MANIFEST:
+        return False
+    kept = [found.number for n in there if (found := names.parse(n)) and found.kind is parsed.kind]
+    return bool(kept) and parsed.number < min(kept)
 
 
 def _files(machine: Machine) -> list[dict[str, bytes]]:

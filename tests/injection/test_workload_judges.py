@@ -337,13 +337,16 @@ def test_damaged_session_stops_until_it_is_repaired_and_not_any_more_after_that(
 def test_damaged_session_that_stops_at_something_else_is_found() -> None:
     """O1: a repair is owed for what was damaged, and for nothing else that stops.
 
-    Method: other damage in the same record, and what was damaged kept beside it.
+    Method: other damage in the same record, and what was damaged kept beside it; or a record of
+    the same kind set aside.
     """
-    for name in ("repairs-rebuild", "repairs-pointer"):
+    for name, kind in (("repairs-rebuild", "checkpoint"), ("repairs-pointer", "manifest")):
         tree, told = prepared(job(name))
         path = next(path for path, node in tree.paths() if MARK in (tree.nodes[node].data or b""))
         other = rewritten(tree, path, lambda data: data.replace(MARK, b"damaged"))
         check_equal(found(name, beside(other, SESSION, "note", MARK), told), "O1", name)
+        aside = in_archive(other, f"damaged-0123456789abcdef-{kind}-000001.json", MARK)
+        check_equal(found(name, aside, told), "O1", f"{name}, another one set aside")
 
 
 @pytest.mark.parametrize(
@@ -382,6 +385,8 @@ def test_damaged_checkpoint_that_comes_back_under_its_name_stops_nobody() -> Non
     check_equal(rule.split(",")[0], "damaged one set aside later", "the rule")
     other = beside(tree, SESSION, "manifest-000001.json", data)
     check_equal(found("repairs-rebuild", other, told), "O7", "another damaged record")
+    more = Told((*told.acts, Act("rebuild-e", shelf.REBUILD, "acknowledged")))
+    check_equal(found("repairs-rebuild", back, more), "O1", "older than what was acknowledged")
 
 
 def test_event_that_left_the_log_and_is_not_in_the_archive_is_missed() -> None:
