@@ -8,7 +8,7 @@ later call of the same name, too; or as a broken ``disk``: every later call that
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -143,16 +143,27 @@ class Ended:
     def _conflicts(self) -> tuple[type[ConflictError], ...]:
         """What may be told of other owners: all of it if there are any, nothing if there are none.
 
-        A lock that is interrupted for ever cannot be told from one that somebody holds.
+        A lock that is interrupted to the end cannot be told from one that somebody holds.
         """
         calls = self.recording.calls
-        processes = [call.process for call in calls]
-        if processes != sorted(processes):  # one made a call after a later one had begun
+        if _are_others(calls):
             return (ConflictError,)
-        interrupted = any(
-            call.name == "flock" and call.injected and call.error == errno.EINTR for call in calls
-        )
+        locks = [call for call in calls if call.name == "flock"]
+        interrupted = locks and locks[-1].injected and locks[-1].error == errno.EINTR
         return (LockedError,) if interrupted else ()
+
+
+def _are_others(calls: Iterable[Call]) -> bool:
+    """Whether a process changed a directory, or a file of it, behind a later one that did."""
+    latest: dict[str, int] = {}
+    for call in calls:
+        if not call.alters:
+            continue
+        folder = call.path.rpartition("/")[0]
+        if call.process < latest.setdefault(folder, call.process):
+            return True
+        latest[folder] = call.process
+    return False
 
 
 def run(work: Work, base: Tree, told: Told, *, seed: str, hook: Hook | None, usual: int) -> Ended:

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Sequence
 from contextlib import suppress
 
-from lastgood.errors import BusyError
+from lastgood.errors import BusyError, LockedError
 from tests.injection.planted import Layer
 
 
@@ -141,6 +141,16 @@ class ToldAsLocked(Layer):
             self.inner.flock(fd, operation)
         except OSError as error:
             raise OSError(errno.EAGAIN, "held") from error
+
+
+class LockedAtOnce(Layer):
+    """The same, and it is not waited for."""
+
+    def flock(self, fd: int, operation: int) -> None:
+        try:
+            self.inner.flock(fd, operation)
+        except OSError as error:
+            raise LockedError("Somebody holds it") from error
 
 
 class ToldAsBusy(Layer):

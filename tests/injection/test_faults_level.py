@@ -29,6 +29,7 @@ from tests.injection.layers import (
     FsyncSwallowed,
     LastSyncForgotten,
     Leaking,
+    LockedAtOnce,
     ShortAppendIgnored,
     ShortWriteIgnored,
     ToldAsBusy,
@@ -129,24 +130,32 @@ def test_a_planted_bug_is_found(
 
 
 @pytest.mark.parametrize(
-    ("layer", "variant", "name", "is_right"),
+    ("workload", "layer", "variant", "call", "is_right"),
     [
-        (ToldAsLocked, "EIO-ever", "flock", False),
-        (ToldAsBusy, "EIO-once", "link", False),
-        (Layer, "EIO-ever", "flock", True),
-        (Layer, "EINTR-ever", "flock", True),  # nobody can tell it from a lock that is held
+        ("first", ToldAsLocked, "EIO-ever", "flock lock", False),
+        ("first", LockedAtOnce, "EINTR-once", "flock lock", False),
+        ("first", ToldAsBusy, "EIO-once", "link checkpoint", False),
+        ("trims", ToldAsBusy, "EIO-once", "link events", False),  # its archive is another process's
+        ("repairs-rebuild", ToldAsBusy, "EIO-once", "link checkpoint-000014", False),  # one reads
+        ("first", Layer, "EIO-ever", "flock lock", True),
+        ("first", Layer, "EINTR-once", "flock lock", True),
+        ("first", Layer, "EINTR-ever", "flock lock", True),  # nobody can tell it from a held lock
+        ("writers", ToldAsBusy, "EIO-once", "link checkpoint-000050", True),
     ],
 )
 def test_an_owner_that_there_is_not_is_told_of_by_nobody(
-    layer: type[Layer], variant: str, name: str, is_right: bool
+    workload: str, layer: type[Layer], variant: str, call: str, is_right: bool
 ) -> None:
     """An error of the machine is not told as somebody else's doing, where nobody else is at work.
 
-    Method: fail locks and links of the only process, with and without a layer that lies.
+    Method: fail locks and links of the only owner, with and without a layer that lies; and a link
+    of one of several.
     """
-    planted = Planted(FIRST, layer)
-    point = next(call.number for call in record(planted).calls if call.name == name)
-    case = LEVEL.case(planted, StateId("L1", "first", variant, point, name))
+    planted = Planted(job(workload), layer)
+    name, _, path = call.partition(" ")
+    called = [c for c in record(planted).calls if c.name == name]
+    point = next(c.number for c in called if c.path.rpartition("/")[2].startswith(path))
+    case = LEVEL.case(planted, StateId("L1", workload, variant, point, name))
     if is_right:
         LEVEL.replay(case)
         return
