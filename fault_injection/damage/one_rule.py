@@ -5,10 +5,10 @@ has one answer, so a disk that is in both sets, and of which a change by hand mu
 while a crash must, needs two. Those are the overlaps; each is known by name, and what decides.
 
 Method. The first set is every disk that a persistence model permits at any point of the job, and
-of what lay there before it. The second is every tree of ``tampering``, made of any quiet instant.
-Both are compared by what somebody believes of them. Of each disk in both, lastgood is asked: what
-a crash left must not stop; and if what comes back is not what there was before the change, exactly
-one overlap has to say so.
+of what lay there before it; of a write of many sectors, some tears. The second is every tree of
+``tampering``, made of any quiet instant. Both are compared by what somebody believes of them. Of
+each disk in both, lastgood is asked: what a crash left must not stop; and if what comes back is
+not what there was before the change, exactly one overlap has to say so.
 """
 
 from __future__ import annotations

@@ -161,28 +161,27 @@ class Overlap:
 
 
 def _everything(found: Found) -> bool:
-    """No checkpoint and no event is left; a claim that names none may be."""
+    """No checkpoint and no event is left; a claim from before the first of them may be."""
     here = (path for path in found.files if path.startswith(f"{found.folder}/"))
     kinds = set(map(kind_of, here))  # a directory under a record's name is no record that is gone
-    claimed = {known.belief for known in found.known(epoch=found.belief.epoch)}
-    return (
-        found.belief in {Belief(), *claimed}
-        and found.belief.is_nothing
-        and not kinds & {Kind.CHECKPOINT, Kind.SEGMENT}
-    )
+    if kinds & {Kind.CHECKPOINT, Kind.SEGMENT} or not found.belief.is_nothing:
+        return False
+    if kinds & {Kind.POINTER, Kind.MANIFEST}:
+        return found.is_founded and found.was_believed(found.belief)
+    return found.belief == Belief()
 
 
 def _claim(found: Found) -> bool:
     """The store before it was opened: all of that is there, and no trace of the newest epoch."""
-    before = found.known(epoch=found.belief.epoch)
+    before = found.known(epoch=found.belief.epoch)[-1:]
+    is_last = [found.belief] == [known.belief for known in before]
     return (
         not _everything(found)
         and found.tampering.only_deletes
-        and found.tampering.kind not in WITH_COPIES
         and found.belief.epoch < found.newest.epoch
-        and found.belief.sequence >= found.newest.sequence
-        and bool(before)
-        and found.belief == before[-1].belief
+        and (
+            (is_last and found.belief.sequence >= found.newest.sequence) or _loses_no_promise(found)
+        )
         and found.is_founded
         and found.was_believed(found.belief)
     )
@@ -248,7 +247,7 @@ def _older_records(found: Found) -> bool:
 def _older_copy(found: Found) -> bool:
     """What was believed at an earlier moment, and no record that is newer than that."""
     return (
-        found.tampering.kind in WITH_COPIES
+        _needs_copies(found)
         and not found.late
         and not _everything(found)
         and not _log_end(found)
@@ -259,31 +258,44 @@ def _older_copy(found: Found) -> bool:
 
 
 def _unfinished(found: Found) -> bool:
-    """As it was before an act of which nobody was told that it is done."""
-    promised = set(found.tampering.base.told.names("acknowledged"))
+    """As it was before an act of which nobody was told that it is done, within one epoch."""
     return (
-        found.tampering.kind not in WITH_COPIES
-        and found.tampering.only_deletes
+        found.tampering.only_deletes
+        and found.belief.epoch == found.newest.epoch
         and not found.late
-        and not any(holds(found) for holds in (_everything, _claim, _log_end, _older_records))
+        and not any(holds(found) for holds in (_everything, _log_end, _older_records))
         and found.is_founded
-        and any(
-            known.belief == found.belief and promised <= set(known.told.names("acknowledged"))
-            for known in found.known(epoch=found.belief.epoch)
-        )
+        and _loses_no_promise(found)
         and found.was_believed(found.belief)
     )
 
 
+def _loses_no_promise(found: Found) -> bool:
+    """Whether it was the same once when all had been acknowledged that is so now."""
+    promised = set(found.tampering.base.told.names("acknowledged"))
+    return any(
+        known.belief == found.belief and promised <= set(known.told.names("acknowledged"))
+        for known in found.known(epoch=found.belief.epoch)
+    )
+
+
+def _needs_copies(found: Found) -> bool:
+    """Whether something was put there that was once the truth; what only deletes needs no copy."""
+    return found.tampering.kind in WITH_COPIES and not found.tampering.only_deletes
+
+
 def _fenced_write(found: Found) -> bool:
     """An earlier moment, and behind it what its owner wrote when it was fenced already."""
-    if found.tampering.kind not in WITH_COPIES:
+    if not _needs_copies(found):
         return False
     return _fenced_append(found) if found.late else _fenced_save(found)
 
 
 def _fenced_append(found: Found) -> bool:
-    """The end of the log holds events that no moment of the job believed, and nothing else does."""
+    """The end of the log holds events that no moment of the job believed, and nothing else does.
+
+    There are such events.
+    """
     late = tuple(event for event in found.belief.events if event in found.late)
     events, end = found.belief.events[: -len(late)], late[0][0] - 1
     written = [path for path, data in found.held.items() if _wrote(found, path, data, late)]
@@ -299,12 +311,17 @@ def _fenced_append(found: Found) -> bool:
 def _fenced_save(found: Found) -> bool:
     """The checkpoint is one that nobody needed before, on top of what was believed once."""
     born = found.born([found.checkpoint])
+    base = found.tampering.base.files
+    above = found.belief.sequence if found.subject.has_log else 0
     return (
         leaf(found.checkpoint) in found.leftovers
+        and found.files.get(found.checkpoint) == base.get(found.checkpoint)
         and not _older_copy(found)
         and any(
             known.calls >= born
             and known.belief.sequence < found.belief.sequence
+            and found.belief.end == max(known.belief.end, above)
+            and found.belief.agrees_with(known.belief, until=known.belief.end)
             and is_whole(found.files, known.files, found.subject, known.honest)
             for known in found.known(epoch=found.belief.epoch)
         )
@@ -330,8 +347,9 @@ OVERLAPS: Final = (
     Overlap(
         "newest-claim-deleted",
         "The newest claim, or several of them, is gone under all its names, with all that was "
-        "appended under it",
-        "Memory outside the store; the checkpoint is the same, the epoch is given out again",
+        "appended under it, or all of an act that nobody was told of",
+        "Memory outside the store; no checkpoint that was acknowledged is lost, the epoch is given "
+        "out again",
         _claim,
     ),
     Overlap(
@@ -357,15 +375,16 @@ OVERLAPS: Final = (
     Overlap(
         "unfinished-act",
         "The files of an act are gone of which nobody was told that it is done, and that a later "
-        "opening would finish",
+        "opening would finish; no claim is",
         "Nobody needs to: without a promise both are right",
         _unfinished,
     ),
     Overlap(
         "fenced-write",
-        "Records were put back as they were before a takeover, beside an event or a checkpoint "
-        "that the fenced owner wrote after it",
-        "Memory outside the store: it is a crash state of a run in which nobody took over",
+        "Records were put back as they were before what a newer owner wrote, or before its "
+        "takeover, beside an event or a checkpoint that the fenced owner wrote after it",
+        "Memory outside the store: it is a crash state of a run in which the newer owner wrote "
+        "nothing, or never came",
         _fenced_write,
     ),
 )
