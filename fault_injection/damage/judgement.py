@@ -13,7 +13,7 @@ Another state is never given (O1 to O3), and no error is a traceback.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final
 
 from fault_injection.damage import belief
 from fault_injection.damage.belief import Belief, Looked, Subject
@@ -23,12 +23,10 @@ from fault_injection.damage.overlaps import Found, claiming
 from fault_injection.damage.reach import hurts_needed, may_stop_nobody, touches_nothing
 from fault_injection.damage.tampering import Tampering, TamperKind
 from fault_injection.failure import one_line
+from fault_injection.judgement import Depth
 from fault_injection.workload import Recovered, Violation
 from lastgood.errors import LastgoodError
 from lastgood.formats.names import Kind
-
-Depth = Literal["whole", "short"]
-"""``short``: opened for reading only, and checked only where it loads."""
 
 _STOPS: Final = range(2, 6)
 """Exit codes of integrity, rollback or fork, schema, key."""
@@ -45,7 +43,7 @@ def judge(tampering: Tampering, history: History, *, depth: Depth = "whole") -> 
     Args:
         tampering: The change.
         history: What it was made of.
-        depth: How it is opened.
+        depth: ``short``: opened for reading only, and checked only where it loads.
 
     Raises:
         Violation: A promise does not hold.

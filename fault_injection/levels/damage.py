@@ -1,10 +1,11 @@
 """L5: every byte and every file of a session is changed, and the session is opened again.
 
-Method. The job runs once. Of the tree that it leaves, and of those of its quiet instants, every
-changed tree of ``tampering`` is made and read, by a process of its own; another opens it for
-writing, but of changes of bytes only one in a few (``_WHOLE_EACH``). ``judgement`` says what must
-be true of each. A tally is exhaustive if every change of its kind was made and read, and every
-subset of files; owned is, of changes of bytes, a sample in every budget.
+Method. The job runs once. Of the tree that it leaves, and of those of its quiet instants, the
+changed trees of ``tampering`` that ``thinning`` chooses are made and read, each once, by a process
+of its own; another opens it for writing, but of changes of bytes only one in a few
+(``_WHOLE_EACH``). ``judgement`` says what must be true of each. A tally is exhaustive if every
+change of its kind was made and read, and every subset of files; owned is, of changes of bytes, a
+sample in every budget.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 
 from fault_injection.damage.files import leaf
 from fault_injection.damage.history import History, history_of
-from fault_injection.damage.judgement import Depth, judge, touched
+from fault_injection.damage.judgement import judge, touched
 from fault_injection.damage.tampering import (
     BYTE_KINDS,
     KINDS,
@@ -24,6 +25,7 @@ from fault_injection.damage.tampering import (
     TamperKind,
     Thinning,
 )
+from fault_injection.judgement import Depth
 from fault_injection.level import Case, Plan, Tally
 from fault_injection.memory.calls import Call
 from fault_injection.state_id import BadStateIdError, LevelName, StateId
@@ -122,7 +124,7 @@ class Damage:
             if (tampering.base.number, digest) in seen:
                 continue
             seen.add((tampering.base.number, digest))
-            is_short = kind in BYTE_KINDS and tally.raw % _WHOLE_EACH[plan.budget]
+            is_short = kind in BYTE_KINDS and tally.distinct % _WHOLE_EACH[plan.budget]
             state = StateId("L5", tally.workload, kind, tampering.point, digest)
             tally.book(state, _judged(tampering, history, "short" if is_short else "whole"))
             if plan.stop_at_first and tally.violations:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 
+from fault_injection.damage.tampering import BYTE_KINDS
 from fault_injection.examples.notes import NOTES
 from fault_injection.level import Level, Plan, Tally
-from fault_injection.levels import faults, kill, power
+from fault_injection.levels import damage, faults, kill, power
 from fault_injection.state_id import StateId
 from fault_injection.tracing.runs import OF_WRITES
 from fault_injection.workload import Recovered, Violation
@@ -100,3 +103,25 @@ def test_a_good_state_of_a_real_process_can_be_looked_at_by_its_name() -> None:
         for rule, state in tally.examples.items():
             check_equal(kill.LEVEL.replay(kill.LEVEL.case(job, state)).rule, rule, str(state))
         check_equal(set(tally.examples), {"read"}, tally.variant)
+
+
+def test_of_changed_trees_one_in_so_many_is_opened_for_writing() -> None:
+    """The share that L5 states is one of the trees that are judged, whatever is made twice.
+
+    Method: a job with duplicates among its changes; how deeply each tree is judged, by kind.
+    """
+    depths: list[str] = []
+
+    def judged(*_: object, depth: str) -> Recovered:
+        depths.append(depth)
+        return Recovered("some rule", "")
+
+    count = 0
+    with mock.patch.object(damage, "judge", judged):
+        for tally in damage.LEVEL.run(FIRST, Plan()):
+            if tally.variant in BYTE_KINDS:
+                whole = [at % 6 == 0 for at in range(tally.distinct)]
+                check_equal([depth == "whole" for depth in depths], whole, tally.variant)
+                count += tally.raw - tally.distinct
+            depths.clear()
+    check(count > 0, "nothing is made twice")
