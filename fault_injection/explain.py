@@ -104,12 +104,15 @@ def _learnt(case: Case) -> dict[int, list[str]]:
 
 
 def _news(before: Told, after: Told) -> Iterator[str]:
-    known = {act.name: act.outcome for act in before.acts}
+    known = {act.name: act for act in before.acts}
     for act in after.acts:
-        if act.name not in known and act.outcome != "open":
+        old = known.get(act.name)
+        if old is None and act.outcome != "open":
             yield f"knows {act.kind} {printable(act.name)}: {act.outcome}"
-        elif known.get(act.name) != act.outcome:
+        elif old is None or old.outcome != act.outcome:
             yield f"{act.kind} {printable(act.name)} {_VERBS[act.outcome]}"
+        elif old.kind != act.kind:
+            yield f"{old.kind} {printable(act.name)} is {act.kind} from now on"
 
 
 # --- what is left ---------------------------------------------------------------------------

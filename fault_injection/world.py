@@ -145,6 +145,14 @@ class World:
         self._learn(Told((*self.told.acts, Act(name, kind))))
         self._tell(f"begin {kind} {name}")
 
+    def turn(self, name: str, *, kind: str) -> None:
+        """An act is of another kind from now on, because of what others did meanwhile."""
+        if name not in self.told.names():
+            raise ValueError(f"there is no act {name!r}")
+        acts = (replace(act, kind=kind) if act.name == name else act for act in self.told.acts)
+        self._learn(Told(tuple(acts)))
+        self._tell(f"turn {kind} {name}")
+
     def end(self, name: str, outcome: Outcome) -> None:
         """The world is told how an act ended."""
         self._learn(
@@ -173,9 +181,9 @@ class World:
     def hear(self, line: str) -> None:
         """Learn what a job in another process said by ``say``."""
         word, _, rest = line.partition(" ")
-        if word == "begin":
+        if word in ("begin", "turn"):
             kind, _, name = rest.partition(" ")
-            self.begin(name, kind=kind)
+            (self.begin if word == "begin" else self.turn)(name, kind=kind)
         elif word == "found":
             self.settle(rest.split())
         elif word in ("acknowledged", "refused"):

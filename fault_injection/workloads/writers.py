@@ -1,8 +1,9 @@
 """Several owners at once, because locks exclude nobody (F13): who is overtaken must learn it.
 
 What an owner asks for after another one took the session is a ``late`` act: it may be refused or
-left open, and must be neither acknowledged nor found. What it asked for before may come to either
-end, and an overtaken owner must undo nothing of what the others did while it was paused.
+left open, and must be neither acknowledged nor found. So is what it asked for before and has not
+written by then (S4). What it has written may come to either end, and an overtaken owner must undo
+nothing of what the others did while it was paused.
 
 =====================  ==================================================================
 ``writers``            the second comes between S1 and S4 of a save, the third between S7 and
@@ -116,6 +117,7 @@ def _saves(machine: Machine, world: World) -> None:
 
         def second() -> None:
             owners.come()
+            world.turn("30", kind="late")
             owners.save_overtaken(40, "rename .manifest", "listdir", work=third)
 
         def third() -> None:

@@ -14,6 +14,7 @@ from fault_injection.explain import explain, judged
 from fault_injection.level import Plan
 from fault_injection.levels.registry import built
 from fault_injection.workload import Workload
+from fault_injection.world import Act, Mark, Told
 from tests.injection.bad_notes import DEAF, FORGETFUL
 from tests.injection.toys import Toy, ToyLevel, case
 from tests.support.check import check, check_equal
@@ -46,6 +47,16 @@ def test_state_whose_history_is_not_known_says_what_was_known_in_the_end() -> No
     level, state = ToyLevel("L3"), replace(case("L3", Toy("fine")), marks=())
     text = explain(state, judged(level, state), again="again")
     check("world:" not in text and "  acknowledged: save 10, save 20\n" in text, text)
+
+
+def test_act_that_turned_into_another_is_shown_where_it_did() -> None:
+    """A person sees from when on more is asked of an act. Method: a mark that says so."""
+    level, state = ToyLevel("L3"), case("L3", Toy("fine"))
+    known, begun, *rest = state.marks
+    late = Mark(4, Told((*known.told.acts, Act("20", "late"))))
+    turned = replace(state, marks=(known, begun, late, *rest))
+    text = explain(turned, judged(level, state), again="again")
+    check("world: save 20 is late from now on\n" in text, text)
 
 
 @pytest.mark.parametrize(

@@ -313,11 +313,17 @@ def _second_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(("name", "act"), [("writers", "60"), ("writers-log", "e")])
-def test_fenced_owner_that_is_acknowledged_is_found(name: str, act: str) -> None:
-    """O2, F13. Method: the late act told as acknowledged."""
+@pytest.mark.parametrize(
+    ("name", "act", "oracle"),
+    [
+        ("writers", "30", "O2"), ("writers", "60", "O2"), ("writers-log", "e", "O2"),
+        ("writers-log", "c", "O8"),
+    ],
+)  # fmt: skip
+def test_fenced_owner_that_is_acknowledged_is_found(name: str, act: str, oracle: str) -> None:
+    """O2, O8, F13. Method: told as acknowledged: what came behind others, and what they met."""
     tree, told = end_of(name)
-    check_equal(found(name, tree, told_otherwise(told, act, "acknowledged")), "O2", "oracle")
+    check_equal(found(name, tree, told_otherwise(told, act, "acknowledged")), oracle, "oracle")
 
 
 # --- repairs, trimmings -------------------------------------------------------------------

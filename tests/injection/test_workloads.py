@@ -14,6 +14,7 @@ from fault_injection import workloads
 from fault_injection.machine import MemoryMachine, RealMachine
 from fault_injection.recording import Recording, check_testable, prepared, record, record_on
 from fault_injection.workload import Violation, Workload
+from fault_injection.workloads import writers
 from fault_injection.world import Told, World
 from lastgood.formats import names
 from tests.injection.leaks import nothing_left
@@ -28,6 +29,8 @@ MOST_CALLS = {
 """Of those that read a session several times over before they decide anything."""
 OVERTAKEN = {"writers": ["30", "60"], "writers-opening": ["30"], "writers-log": ["c", "e"]}
 """What a fenced owner, or one that died, asked for."""
+COMINGS = {"writers": 2, "writers-overtaken": 2, "writers-opening": 2, "writers-log": 1}
+"""How often others come within a call."""
 
 
 def digest(recording: Recording) -> str:
@@ -154,6 +157,23 @@ def test_every_state_that_a_kill_leaves_goes_on(workload: Workload) -> None:
     for (_, told), calls in kill_states(workload).items():
         machine = MemoryMachine(recording.seen_after(calls), seed="judge")
         workload.judge(machine, told, depth="whole")
+
+
+@pytest.mark.parametrize("workload", writers.WORKLOADS, ids=lambda workload: workload.name)
+def test_others_come_within_the_call_that_they_are_to_meet(
+    monkeypatch: pytest.MonkeyPatch, workload: Workload
+) -> None:
+    """F13: owners do overtake each other. Method: who has come when the call of another ends."""
+    comings: list[bool] = []
+    right = writers._Others.check
+
+    def check_others(self: writers._Others) -> None:
+        comings.append(self._came)
+        right(self)
+
+    monkeypatch.setattr(writers._Others, "check", check_others)
+    record(workload)
+    check_equal(comings, [True] * COMINGS[workload.name], "others that came in time")
 
 
 def test_appends_roll_in_the_middle_of_a_call() -> None:

@@ -173,7 +173,9 @@ def test_the_world_knows_at_each_crash_point_what_it_knew_there() -> None:
         check_equal(shown(world.at(calls)), known, f"after {calls} calls")
 
 
-lines = st.lists(st.sampled_from(["begin", "acknowledged", "refused", "settle"]), max_size=12)
+lines = st.lists(
+    st.sampled_from(["begin", "turn", "acknowledged", "refused", "settle"]), max_size=12
+)
 
 
 @given(lines, st.data())
@@ -188,6 +190,8 @@ def test_what_a_job_says_is_heard_as_it_was(words: list[str], data: st.DataObjec
         names = speaker.told.names("open")
         if word == "begin":
             speaker.begin(f"act-{number}", kind=data.draw(st.sampled_from(["save", "append"])))
+        elif word == "turn" and names:
+            speaker.turn(names[0], kind="late")
         elif word == "settle":
             speaker.settle([name for name in names if data.draw(st.booleans())])
         elif names:
@@ -198,6 +202,22 @@ def test_what_a_job_says_is_heard_as_it_was(words: list[str], data: st.DataObjec
         check("\n" not in line, f"{line!r} is more than one line")
         listener.hear(line)
     check_equal(listener.told, speaker.told, f"{said}")
+
+
+def test_an_act_that_others_meet_is_of_another_kind_from_then_on() -> None:
+    """What is asked of an act follows from what others did while it was under way.
+
+    Method: turn one of two; an act that nobody began cannot turn.
+    """
+    world = World()
+    world.begin("a")
+    world.begin("b")
+    world.turn("a", kind="late")
+    world.end("a", "acknowledged")
+    check_equal(world.told.acts, (Act("a", "late", "acknowledged"), Act("b", "save")), "told")
+    check_equal(world.marks[2].told.of("save").names(), ["a", "b"], "told before")
+    with pytest.raises(ValueError, match="no act"):
+        world.turn("c", kind="late")
 
 
 @pytest.mark.parametrize("line", ["", "begun a", "open a", "\x00", "acknowledge a"])
