@@ -7,7 +7,7 @@ the same bytes, so that a change by hand and a crash that leave the same have on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -66,6 +66,29 @@ def leaf(path: str) -> str:
 def kind_of(path: str) -> Kind | None:
     """What the last name of a path stands for; None: it is foreign."""
     return _kind(leaf(path))
+
+
+def other_names(name: str) -> Iterator[str]:
+    """Names of the grammar that a file might have been given, and one that is foreign."""
+    parsed = names.parse(name)
+    if parsed is None:
+        return
+    near = [n for n in (1, parsed.number - 1, parsed.number + 1, parsed.number + 10) if n > 0]
+    if parsed.kind is Kind.SEGMENT:
+        yield from (names.segment(parsed.number, parsed.epoch + step) for step in (1, 7))
+        yield from (names.segment(number, parsed.epoch) for number in near)
+    elif parsed.kind in (Kind.MANIFEST, Kind.POINTER):
+        yield from (names.manifest(number) for number in near)
+    elif parsed.kind is Kind.CHECKPOINT:
+        yield from (names.checkpoint(number) for number in near)
+    yield f"{name}.bak"
+
+
+def is_alike(path: str, source: str) -> bool:
+    """Whether two names stand for the same kind of record."""
+    alike = (Kind.POINTER, Kind.MANIFEST)
+    one, other = kind_of(path), kind_of(source)
+    return one == other or (one in alike and other in alike)
 
 
 @lru_cache(maxsize=1 << 14)

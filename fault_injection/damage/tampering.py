@@ -17,8 +17,16 @@ from typing import Final, Literal
 
 from fault_injection.damage import byte_changes
 from fault_injection.damage.byte_changes import ByteKind, Sample
-from fault_injection.damage.files import Files, gathered, kind_of, leaf
+from fault_injection.damage.files import (
+    Files,
+    gathered,
+    is_alike,
+    kind_of,
+    leaf,
+    other_names,
+)
 from fault_injection.damage.history import History, Instant
+from fault_injection.damage.subsets import shown, subsets, takes_all
 from fault_injection.memory.disk import Node, Tree
 from lastgood.formats import names
 from lastgood.formats.names import Kind
@@ -56,9 +64,6 @@ FILE_KINDS: Final[tuple[FileKind, ...]] = (
 KINDS: Final[tuple[TamperKind, ...]] = (*BYTE_KINDS, *FILE_KINDS)
 WITH_COPIES: Final[frozenset[TamperKind]] = frozenset({"older", "returned", "rolled-back"})
 """Kinds that need bytes which were once the truth under that very name."""
-
-_SMALL: Final = 8
-"""Of so many files every subset is taken; of more, those of one, of two, all but those, and all."""
 
 Edits = Mapping[str, Node | None]
 """What is put where; None: it is gone, with all below it."""
@@ -179,7 +184,7 @@ class Tamperer:
                     for point in range(len(self._places))
                 )
         sets = (found for chosen in FILE_KINDS if kind == chosen for found in self._sets(chosen))
-        return thinning.choices is None and all(len(found) <= _SMALL for found in sets)
+        return thinning.choices is None and all(map(takes_all, sets))
 
     # --- bytes of one file ----------------------------------------------------------------
 
@@ -293,7 +298,7 @@ class Tamperer:
     def _renamed(self) -> Iterator[Change]:
         for path in self.believed:
             folder, _, name = path.rpartition("/")
-            for other in dict.fromkeys(_other_names(name)):
+            for other in dict.fromkeys(other_names(name)):
                 target = f"{folder}/{other}"
                 if target not in self._final.files:
                     node = self._final.files[path]
@@ -351,7 +356,7 @@ class Tamperer:
         names_of = [path for path in self.believed if path in theirs]
         for path in self.believed:
             for source in sorted(theirs):
-                if theirs[source].data is not None and _is_alike(path, source):
+                if theirs[source].data is not None and is_alike(path, source):
                     yield self._final, {path: theirs[source]}, f"holds their {leaf(source)}"
         for chosen in subsets(names_of):
             edits = {path: theirs[path] for path in chosen}
@@ -388,44 +393,3 @@ class Tamperer:
 
 
 Change = tuple[Instant, Edits, str]
-
-
-def subsets(found: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Choices of files: each not empty, and the smaller ones first."""
-    if len(found) <= _SMALL:
-        for size in range(1, len(found) + 1):
-            yield from combinations(found, size)
-        return
-    few = [chosen for size in (1, 2) for chosen in combinations(found, size)]
-    yield from few
-    for chosen in reversed(few):
-        yield tuple(path for path in found if path not in chosen)
-    yield tuple(found)
-
-
-def shown(chosen: Sequence[str]) -> str:
-    """Names of files, for people."""
-    return ", ".join(map(leaf, chosen))
-
-
-def _other_names(name: str) -> Iterator[str]:
-    """Names of the grammar that a file might have been given, and one that is foreign."""
-    parsed = names.parse(name)
-    if parsed is None:
-        return
-    near = [n for n in (1, parsed.number - 1, parsed.number + 1, parsed.number + 10) if n > 0]
-    if parsed.kind is Kind.SEGMENT:
-        yield from (names.segment(parsed.number, parsed.epoch + step) for step in (1, 7))
-        yield from (names.segment(number, parsed.epoch) for number in near)
-    elif parsed.kind in (Kind.MANIFEST, Kind.POINTER):
-        yield from (names.manifest(number) for number in near)
-    elif parsed.kind is Kind.CHECKPOINT:
-        yield from (names.checkpoint(number) for number in near)
-    yield f"{name}.bak"
-
-
-def _is_alike(path: str, source: str) -> bool:
-    """Whether two names stand for the same kind of record."""
-    alike = (Kind.POINTER, Kind.MANIFEST)
-    one, other = kind_of(path), kind_of(source)
-    return one == other or (one in alike and other in alike)

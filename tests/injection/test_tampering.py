@@ -16,6 +16,7 @@ from fault_injection.damage.byte_changes import INSERTED, Sample, changes, is_al
 from fault_injection.damage.files import gathered, leaf, spread
 from fault_injection.damage.history import History, history_of
 from fault_injection.damage.segments import believed, events, is_intact, is_torn
+from fault_injection.damage.subsets import subsets
 from fault_injection.damage.tampering import (
     ALL,
     BYTE_KINDS,
@@ -26,7 +27,6 @@ from fault_injection.damage.tampering import (
     Tampering,
     TamperKind,
     Thinning,
-    subsets,
 )
 from fault_injection.memory.disk import Node
 from fault_injection.workloads import find
