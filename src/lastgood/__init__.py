@@ -14,6 +14,7 @@ from lastgood.version import VERSION
 if TYPE_CHECKING:
     from lastgood import errors as errors
     from lastgood.checkpoints import CheckpointStore as CheckpointStore
+    from lastgood.effect import Effect as Effect
     from lastgood.errors import LastgoodError as LastgoodError
     from lastgood.formats.checkpoint import Checkpoint as Checkpoint
     from lastgood.formats.event import Event as Event
@@ -36,6 +37,7 @@ _HOME: Final = {
     "Checkpoint": "lastgood.formats.checkpoint",
     "CheckpointStore": "lastgood.checkpoints",
     "CheckpointPolicy": "lastgood.rules.cadence",
+    "Effect": "lastgood.effect",
     "Event": "lastgood.formats.event",
     "Keyring": "lastgood.keyring",
     "LastgoodError": "lastgood.errors",
@@ -55,6 +57,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointPolicy",
     "CheckpointStore",
+    "Effect",
     "Event",
     "Keyring",
     "LastgoodError",

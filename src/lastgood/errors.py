@@ -13,51 +13,15 @@ Exit codes: 1 usage, input, configuration · 2 integrity · 3 rollback or fork �
 from __future__ import annotations
 
 import errno as errno_names
+from collections.abc import Sequence
 from typing import ClassVar
+
+from lastgood.escaping import printable as printable  # noqa: PLC0414 - taken from here everywhere
 
 EXIT_GOOD = 0
 EXIT_LIMITED = 6
 EXIT_SUPERSEDED = 7
 EXIT_INTERRUPTED = 130
-
-_UNSEEN = frozenset(
-    map(
-        chr,
-        (
-            0x034F,  # combining grapheme joiner
-            0x115F, 0x1160, 0x3164, 0xFFA0,  # Hangul fillers
-            0x17B4, 0x17B5,  # Khmer inherent vowels
-            0x2800,  # Braille blank
-            *range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0),  # variants
-        ),
-    )
-)  # fmt: skip
-"""What ``str.isprintable`` lets pass although nothing, or a blank, is seen of it."""
-
-
-def printable(text: object, *, limit_chars: int = 200) -> str:
-    r"""Escape ``text`` so that it cannot repaint, reorder or forge a line of output (T12).
-
-    Control, escape, bidi, zero-width, private and surrogate characters, every blank but the
-    space, and the backslash become ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``; two texts never become
-    the same one. Longer texts end in ``…``.
-    """
-    whole = str(text)
-    if whole.isascii() and whole.isprintable() and "\\" not in whole and len(whole) <= limit_chars:
-        return whole  # nearly every text, and most messages are never shown
-    shown = "".join(map(_escaped, whole[:limit_chars]))
-    return shown + "…" if len(whole) > limit_chars else shown
-
-
-def _escaped(character: str) -> str:
-    if character == "\\":
-        return "\\\\"
-    if character.isprintable() and character not in _UNSEEN:
-        return character
-    point = ord(character)
-    if point < 0x100:
-        return f"\\x{point:02x}"
-    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
 
 
 class LastgoodError(Exception):
@@ -162,9 +126,22 @@ class LimitError(LastgoodError):
 
 
 class PlanError(LastgoodError):
-    """A runbook cannot be understood."""
+    """A runbook cannot be understood; ``path`` is the place of the value in it."""
 
     code = "plan"
+    default_do = "Correct the plan and run the same command again"
+
+    def __init__(self, happened: str, *, path: str = "") -> None:
+        self.path = path
+        super().__init__(f"{path}: {happened}" if path else happened)
+
+
+class StepFailedError(LastgoodError):
+    """A step of a runbook failed, and may be run again: no decision is needed for that."""
+
+    code = "step-failed"
+    default_safe = "What was done before stays done, and nothing behind it was started"
+    default_do = "Mend what stopped it and run the same command again"
 
 
 class ConfigurationError(LastgoodError):
@@ -383,9 +360,11 @@ class FencedError(ConflictError):
 
 
 class EffectConflictError(ConflictError):
-    """A known effect key came with other arguments."""
+    """An effect's key came with other arguments, or the same effect came twice."""
 
     code = "effect-conflict"
+    default_safe = "Nothing was run; what was done before stays done"
+    default_do = "Give each action a key of its own, and the same arguments each time"
 
 
 # --- 8: input/output ----------------------------------------------------------------------
@@ -441,7 +420,20 @@ class PolicyError(LastgoodError):
 
 
 class EffectUndecidedError(LastgoodError):
-    """An effect was intended, and nobody knows whether it ran."""
+    """An effect was intended, and nobody knows whether it ran.
+
+    Attributes:
+        undecided: Every effect that is not decided.
+    """
 
     code = "effect-undecided"
     exit_code = 10
+    default_safe = "It was not run again, and what else was done stays done"
+    default_do = (
+        "Look at its target, then say what became of it with: lastgood effects resolve SESSION "
+        "FINGERPRINT --done RESULT --reason TEXT, or with --not-done in place of --done RESULT"
+    )
+
+    def __init__(self, happened: str, *, undecided: Sequence[object] = ()) -> None:
+        self.undecided = tuple(undecided)
+        super().__init__(happened)

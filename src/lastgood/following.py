@@ -12,7 +12,7 @@ while a save publishes and claims (S4 to S7) waits for that: whether it broke of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Generic, TypeVar
 
@@ -22,11 +22,11 @@ from lastgood.errors import BusyError, DomainInvariantError, FencedError, StateE
 from lastgood.event_log import EventLog, Ticket
 from lastgood.formats import event
 from lastgood.formats.canonical import JSON
-from lastgood.formats.checkpoint import Checkpoint
 from lastgood.formats.fingerprint import fingerprints
 from lastgood.handle import Turn
 from lastgood.lease import Lease
 from lastgood.reading import Scope
+from lastgood.recall import Recall
 from lastgood.reduction import Reduction
 from lastgood.replaying import Determinism, Going
 from lastgood.resume import Opened, follow, resume
@@ -34,6 +34,9 @@ from lastgood.saving import Snapshot
 from lastgood.storage.interface import OwnedStorage
 
 S = TypeVar("S")
+
+Decide = Callable[[Going[S]], Sequence[tuple[str, JSON]]]
+"""The events that follow a state: types and data."""
 
 _FINGERPRINTS_A_LINE: Final = 1_000
 
@@ -71,6 +74,7 @@ class Following(Generic[S]):
         self._wait_s = scope.limits.lock_wait_s
         self._order = Turn()
         self._stale = False
+        self._recall: Recall | None = None
         self.saving = Turn()
         self.opened = self._resume(after=None)
         self._take_over(self.opened)
@@ -80,12 +84,17 @@ class Following(Generic[S]):
         """Whether an error ended the log or the lease: the next call takes the session again."""
         return self.log.over or self.log.lease.over
 
-    def stage(self, given: list[tuple[str, JSON]]) -> tuple[EventLog, Ticket]:
-        """Number the events and apply them; the order of the state is the order of the log."""
+    def stage(self, decide: Decide[S]) -> tuple[EventLog, Ticket]:
+        """Number the events and apply them; the order of the state is the order of the log.
+
+        Args:
+            decide: Gives them, at least one, where nothing comes between what it sees and them.
+        """
         while True:
             with self._order.held(self._wait_s):
                 if not self.is_over:
-                    return self.log, self._enter(given)
+                    self._refresh()
+                    return self.log, self._enter(decide(self._going))
             self._take_again()
 
     @contextmanager
@@ -99,6 +108,20 @@ class Following(Generic[S]):
                     yield self._going
                     return
             self._take_again()
+
+    def recall(self, *, until: int = 0) -> Recall:
+        """What the log says of effects below the checkpoint; read once, and again as it grows.
+
+        Args:
+            until: The last event that is asked for.
+        """
+        with self.settled():
+            if self._recall is None or self._recall.end.count < until:
+                lease = self.log.lease
+                self._recall = Recall(
+                    lease.scope, lease.storage, self.log.end, lease.manifest.floor
+                )
+            return self._recall
 
     def _take_again(self) -> None:
         with self.saving.held(self._wait_s):
@@ -135,7 +158,7 @@ class Following(Generic[S]):
         given = fingerprints(done)
         if self.is_over:
             self.take_again_saving()
-        unknown = [text for text in given if text not in self._going.known]
+        unknown = [text for text in given if text not in self._going.effects.known]
         if unknown:
             self._record(unknown)
         with self._order.held(self._wait_s):
@@ -145,12 +168,10 @@ class Following(Generic[S]):
             self._refresh()
             self._check_state()
             end, going = self.log.end, self._going
-            checkpoint = Checkpoint(
-                end.count, self._reduction.to_json(going.state), tuple(going.done)
-            )
             snap = saving.snapshot(
-                checkpoint,
+                going.checkpoint(end.count, self._reduction.to_json(going.state)),
                 schema_version=self._reduction.schema_version,
+                open_effects=tuple(going.effects.open.values()),
                 milestone=milestone,
                 limits=self._scope.limits,
                 log=end,
@@ -177,6 +198,7 @@ class Following(Generic[S]):
         pieces = range(0, len(given), _FINGERPRINTS_A_LINE)
         lines = [list(given[at : at + _FINGERPRINTS_A_LINE]) for at in pieces]
         with self._order.held(self._wait_s):
+            self._refresh()
             ticket = self._enter([(event.FINGERPRINTS, line) for line in lines])
         self.log.commit(ticket)
 
@@ -212,22 +234,21 @@ class Following(Generic[S]):
         self._stale = True  # while only one of the two is there
         self.log = opened.log
         self._going: Going[S] = opened.going
+        self._recall = None
         self._stale = False
         # What a death left unsaved counts, or a job that dies often would never save.
         self._saved_at = self._pending = (opened.found.checkpoint, self._now_s(), 0)
 
-    def _enter(self, given: list[tuple[str, JSON]]) -> Ticket:
+    def _enter(self, given: Sequence[tuple[str, JSON]]) -> Ticket:
         """Put the events behind what is staged, and apply them; the order lock is held."""
-        self._refresh()
         ticket = self.log.prepare(given)
         # Until both are done: whatever raises, a reducer that changed the state before or a
         # signal's exception, the state is read again.
         self._stale = True
         for made in ticket.events:
-            if made.type == event.FINGERPRINTS:
-                self._going.learn(made.data)
-            elif not made.is_ours:
-                self._going.state = self._reduction.accept(self._going.state, made)
+            callers = self._going.effects.follow(made)
+            if callers is not None:
+                self._going.state = self._reduction.accept(self._going.state, callers)
         self.log.stage(ticket)
         self._stale = False
         return ticket
@@ -237,6 +258,7 @@ class Following(Generic[S]):
         if self._stale:
             self.log.flush()
             self._going = follow(self.log.lease, self._reduction, self.log.end)
+            self._recall = None  # it began at another checkpoint
             self._stale = False
 
     def _now_s(self) -> float:

@@ -23,6 +23,7 @@ from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.checkpoint import Body
 from lastgood.formats.manifest import Entry, Manifest, Milestone, Note
 from lastgood.formats.seal import Digest
+from lastgood.formats.session import SessionRecord
 from lastgood.log_found import LogFound
 from lastgood.reading import Reading, Scope
 from lastgood.rules.selection import Selection
@@ -53,6 +54,7 @@ class Lease:
         scope: The session.
         storage: Its directory, locked.
         owner: Who owns it.
+        record: What ``session.json`` says.
         manifest: The newest revision, made by this owner.
         current: The current checkpoint, None before the first.
         previous: The generation before it.
@@ -71,6 +73,7 @@ class Lease:
     scope: Scope
     storage: OwnedStorage
     owner: Owner
+    record: SessionRecord
     manifest: Manifest
     current: Standing | None
     previous: Standing | None

@@ -7,7 +7,7 @@ meanwhile; what is said was true of what was read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from lastgood.clock import Clock
@@ -16,6 +16,7 @@ from lastgood.log_found import LogFound
 from lastgood.reading import Scope
 from lastgood.reduction import Reduction
 from lastgood.replaying import Determinism, determined
+from lastgood.rules.effects import Effects
 from lastgood.storage.interface import Storage
 from lastgood.survey import choose
 
@@ -34,6 +35,8 @@ class Rehearsed(Generic[S]):
         replayed: Events of the program's behind it.
         is_proved: Whether a damaged checkpoint was passed with the very state that it held.
         end: The last event of the log.
+        effects: What became of each effect.
+        salt: Keys the fingerprints of the session.
         notices: What a person should know.
     """
 
@@ -44,6 +47,8 @@ class Rehearsed(Generic[S]):
     replayed: int
     is_proved: bool
     end: int
+    effects: Effects
+    salt: bytes = field(repr=False)
     notices: tuple[str, ...]
 
 
@@ -82,5 +87,7 @@ def rehearse(
         replayed=going.replayed,
         is_proved=going.is_proved,
         end=log.end.count,
+        effects=going.effects,
+        salt=bytes.fromhex(found.session.salt),
         notices=(*found.selection.notices, *log.notices),
     )

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
 from lastgood.errors import ProgramMismatchError, StateError
-from lastgood.formats import checkpoint, event, names
+from lastgood.formats import checkpoint, names
 from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.canonical import JSON
 from lastgood.formats.checkpoint import Body, Checkpoint
-from lastgood.formats.fingerprint import Fingerprint, fingerprints
 from lastgood.log_found import LogFound
 from lastgood.log_reading import LogReading
 from lastgood.reading import Scope
 from lastgood.reduction import Reduction
+from lastgood.rules.effects import Effects
 from lastgood.storage.interface import Storage
 from lastgood.survey import Sealed
 
@@ -35,28 +35,21 @@ class Going(Generic[S]):
 
     Attributes:
         state: After every event that was passed to ``replay``.
-        done: Fingerprints of the side effects that are done, in the order of the log.
+        since: Sequence of the checkpoint that was started from; 0: from the beginning.
+        effects: What became of each effect, as far.
         replayed: Events of the caller's that went through the reducer.
         is_proved: Whether it passed through the very state that a damaged checkpoint held.
-        known: The same fingerprints, to be looked up.
     """
 
     state: S
-    done: list[Fingerprint]
+    since: int = 0
+    effects: Effects = field(default_factory=Effects)
     replayed: int = 0
     is_proved: bool = False
-    known: set[str] = field(default_factory=set)
 
-    def __post_init__(self) -> None:
-        """Make the look-up."""
-        self.known = set(self.done)
-
-    def learn(self, given: JSON) -> None:
-        """Add fingerprints that are not known yet."""
-        for text in fingerprints(given):
-            if text not in self.known:
-                self.known.add(text)
-                self.done.append(text)
+    def checkpoint(self, sequence: int, state: JSON) -> Checkpoint:
+        """The checkpoint at ``sequence``, the last event that it followed."""
+        return Checkpoint(sequence, state, tuple(self.effects.known))
 
 
 def replay(
@@ -84,19 +77,18 @@ def replay(
         LastgoodError: The state cannot be migrated, or the log is no longer what was found.
     """
     if body is None:
-        going, after = Going(reduction.first(), []), 0
+        going, after = Going(reduction.first()), 0
     else:
         after = body.checkpoint.sequence
         state = reduction.restore(body.checkpoint, name=names.checkpoint(after))
-        going = Going(state, [Fingerprint(text) for text in body.checkpoint.fingerprints])
+        going = Going(state, after, Effects.at(body.checkpoint.fingerprints, body.open_effects))
     comparable = sealed is not None and sealed.schema_version == reduction.schema_version
     reading = LogReading(scope, storage)
     for line in reading.replay(found, after=after):
         stored = line.event
-        if stored.type == event.FINGERPRINTS:
-            going.learn(stored.data)
-        elif not stored.is_ours:
-            going.state = reduction.replay(going.state, stored)
+        callers = going.effects.follow(stored)
+        if callers is not None:
+            going.state = reduction.replay(going.state, callers)
             going.replayed += 1
         if comparable and sealed is not None and stored.sequence == sealed.header.sequence:
             _prove(going, sealed, reading.at, reduction)
@@ -141,8 +133,9 @@ def _prove(going: Going[S], sealed: Sealed, at: LogAnchor, reduction: Reduction[
     """
     sequence = sealed.header.sequence
     payload = checkpoint.encode_payload(
-        Checkpoint(sequence, reduction.to_json(going.state), tuple(going.done)),
+        going.checkpoint(sequence, reduction.to_json(going.state)),
         schema_version=sealed.schema_version,
+        open_effects=tuple(going.effects.open.values()),
         log=at,
         limits=reduction.limits,
     )

@@ -8,7 +8,7 @@
     R4  bind       log and checkpoint agree; finish what was interrupted; claim an epoch
     R5  migrate    the checkpoint's state to this program's schema, in memory
     R6  replay     the events behind the checkpoint through the reducer; domain invariants
-    R7  effects    (the place of intents without an outcome)
+    R7  effects    intents without an outcome are open questions: none is run before it is decided
     R8  finish     append ``lastgood.resumed``: what was found and decided, sealed
     R9  hand over  state and notices; only now may an effect start
 
@@ -29,7 +29,7 @@ from lastgood.event_log import EventLog
 from lastgood.formats import event
 from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.canonical import JSON
-from lastgood.formats.checkpoint import Body
+from lastgood.formats.checkpoint import Body, OpenEffect
 from lastgood.lease import Lease
 from lastgood.log_found import LogFound
 from lastgood.log_reading import LogReading
@@ -61,6 +61,7 @@ class Resumed(Generic[S]):
         replayed: Events behind it that went through the reducer.
         end: The last event of the log that was found; 0 in an empty one.
         torn: What a crash left behind that, or None.
+        undecided: Effects that were intended, and nobody knows whether they were done.
         notices: What a person should know.
     """
 
@@ -74,6 +75,7 @@ class Resumed(Generic[S]):
     replayed: int
     end: int
     torn: Torn | None
+    undecided: tuple[OpenEffect, ...]
     notices: tuple[str, ...]
 
 
@@ -129,7 +131,7 @@ def resume(
     try:
         # R5, R6
         going = rebuild(lease, reduction, determinism=determinism)
-        # R7: no effects yet.
+        # R7: ``going`` holds them; ``Session.effect`` reconciles each before it would run.
         # R8
         log = EventLog(lease)
         found = _found(lease, reduction, going)
@@ -201,8 +203,17 @@ def _found(lease: Lease, reduction: Reduction[S], going: Going[S]) -> Resumed[S]
         replayed=going.replayed,
         end=log.end.count,
         torn=log.torn,
-        notices=lease.notices,
+        undecided=tuple(going.effects.open.values()),
+        notices=lease.notices + _undecided(going),
     )
+
+
+def _undecided(going: Going[Any]) -> tuple[str, ...]:
+    count = len(going.effects.open)
+    if not count:
+        return ()
+    said = "1 effect has" if count == 1 else f"{count} effects have"
+    return (f"{said} no known outcome. See what is undecided with: lastgood effects list SESSION",)
 
 
 def _copied(state: S, reduction: Reduction[S]) -> S:

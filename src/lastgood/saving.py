@@ -41,7 +41,7 @@ from lastgood.errors import (
 from lastgood.formats import checkpoint as records
 from lastgood.formats import names
 from lastgood.formats.anchor import LogAnchor
-from lastgood.formats.checkpoint import Checkpoint, CheckpointHeader
+from lastgood.formats.checkpoint import Checkpoint, CheckpointHeader, OpenEffect
 from lastgood.formats.limits import Limits
 from lastgood.formats.manifest import MAX_LABEL_CHARS, Entry, Manifest, Milestone, Note
 from lastgood.formats.seal import Digest, digest_of
@@ -113,8 +113,9 @@ def snapshot(
     milestone: str | None,
     limits: Limits,
     log: LogAnchor | None = None,
+    open_effects: tuple[OpenEffect, ...] = (),
 ) -> Snapshot:
-    """S2; ``log`` is the anchor of the last acknowledged event, in a session with a log.
+    """S2; in a session with a log also the anchor of the last acknowledged event, and what is open.
 
     Raises:
         UsageError: Another schema version than the store's, or a label that is none.
@@ -129,7 +130,11 @@ def snapshot(
     if milestone is not None and not _is_label(milestone):
         raise UsageError(f"A milestone's label is a text of 1 to {MAX_LABEL_CHARS} characters")
     payload = records.encode_payload(
-        checkpoint, schema_version=schema_version, log=log, limits=limits
+        checkpoint,
+        schema_version=schema_version,
+        open_effects=open_effects,
+        log=log,
+        limits=limits,
     )
     return Snapshot(
         checkpoint=checkpoint,

@@ -14,10 +14,12 @@ from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
 from lastgood import saving
+from lastgood.acting import Acting
 from lastgood.claim import Owner
 from lastgood.errors import LastgoodError, StateError, UsageError
 from lastgood.following import Following
 from lastgood.formats.canonical import JSON
+from lastgood.formats.effect import EffectClass
 from lastgood.formats.event import check_event_type
 from lastgood.formats.fields import check_type
 from lastgood.formats.fingerprint import fingerprint
@@ -33,6 +35,7 @@ from lastgood.rules.cadence import CheckpointPolicy, is_due
 from lastgood.rules.retention import Retention
 from lastgood.rules.selection import Waiver
 from lastgood.saving import SaveReceipt
+from lastgood.with_effects import WithEffects
 
 S = TypeVar("S")
 
@@ -42,7 +45,7 @@ APPROVED: Final[tuple[Waiver, ...]] = ("approved-damage",)
 """What a session passes over: a damaged checkpoint that a person approved to be rebuilt."""
 
 
-class Session(Generic[S]):
+class Session(WithEffects, Generic[S]):
     """An owned session; made by ``Store.session``, given back by ``close`` or a ``with`` block.
 
     Args:
@@ -96,6 +99,13 @@ class Session(Generic[S]):
             )
             opened = self._following.opened
             self._found = opened.found
+            self._acting = Acting(
+                self._handle,
+                self._following,
+                bytes.fromhex(opened.lease.record.salt),
+                scope.limits,
+                self.save_if_due,
+            )
             if on_resume is not None:
                 on_resume(self._found)
             if approval(opened.lease) is not None:
@@ -148,7 +158,7 @@ class Session(Generic[S]):
     def fingerprints(self) -> tuple[str, ...]:
         """Side effects that are done, in the order of the log."""
         with self._handle.entered(), self._following.settled() as going:
-            return tuple(going.done)
+            return tuple(going.effects.known)
 
     def should_replay(self, text: str) -> bool:
         """Whether the side effect of this fingerprint is still to be done.
@@ -158,7 +168,7 @@ class Session(Generic[S]):
         """
         wanted = fingerprint(text)
         with self._handle.entered(), self._following.settled() as going:
-            return wanted not in going.known
+            return wanted not in going.effects.known
 
     def append(self, kind: str, data: JSON = None) -> int:
         """Make an event durable and apply it; returns its sequence.
@@ -192,7 +202,7 @@ class Session(Generic[S]):
         if not given:
             return ()
         with self._handle.entered():
-            log, ticket = self._following.stage(given)
+            log, ticket = self._following.stage(lambda _: given)
             log.commit(ticket)
             self.save_if_due()
             return ticket.sequences
@@ -252,13 +262,19 @@ class Session(Generic[S]):
             if error is None:
                 raise
 
-    def save_if_due(self) -> None:
+    def save_if_due(self, outcome_of: EffectClass | None = None) -> None:
         """Save if the policy says so, as after every ``append``.
 
         The events are durable: a failure here is told, and never their error.
+
+        Args:
+            outcome_of: The class of an effect that has just come to an outcome.
         """
         events, seconds, log_bytes = self._following.behind()
-        if not is_due(self._policy, events=events, seconds=seconds, log_bytes=log_bytes):
+        if not (
+            (outcome_of is not None and self._policy.is_after(outcome_of))
+            or is_due(self._policy, events=events, seconds=seconds, log_bytes=log_bytes)
+        ):
             return
         is_mine = False
         try:

@@ -111,7 +111,14 @@ def take(
             if accept is not None:
                 accept(found.session)
             return _bind(
-                scope, storage, owner, found, after=after, acknowledged=acknowledged, note=note
+                scope,
+                storage,
+                owner,
+                found,
+                record=found.session,
+                after=after,
+                acknowledged=acknowledged,
+                note=note,
             )
         except ConflictError:
             # Another owner, in spite of the lock, was faster: look again (R1).
@@ -142,6 +149,7 @@ def _bind(
     owner: Owner,
     found: Survey,
     *,
+    record: SessionRecord,
     after: Lease | None,
     acknowledged: LogAnchor | None,
     note: Note | None,
@@ -187,6 +195,7 @@ def _bind(
         scope=scope,
         storage=storage,
         owner=owner,
+        record=record,
         manifest=claimed,
         current=_standing(chosen.current, found),
         previous=_standing(chosen.previous, found),

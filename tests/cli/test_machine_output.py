@@ -33,6 +33,8 @@ FIELDS: dict[str, set[str]] = {
     "load": {
         "session", "sequence", "schemaVersion", "sideEffectFingerprints", "state", "eventsBehind",
     },
+    "effects list": {"session", "undecided"},
+    "effects resolve": {"session", "status", "effect", "actor", "reason"},
     "gc": {
         "session", "status", "names", "events", "sizeBytes", "firstKept", "head", "root",
         "leftovers", "archive", "actor", "reason", "revision",
@@ -46,6 +48,7 @@ FIELDS: dict[str, set[str]] = {
         "session", "repair", "actor", "reason", "decided", "missing", "kept", "revision",
         "sequence", "next",
     },
+    "run": {"session", "plan", "status", "steps"},
     "sessions": {"sessions"},
     "show": {"session", "program", "checkpoint", "log"},
     "verify": {"store", "required", "sessions"},
@@ -53,6 +56,9 @@ FIELDS: dict[str, set[str]] = {
 SESSION = {"session", "directory", "created", "program", "log", "verified", "problem"}
 EVENT = {"sequence", "at", "epoch", "type", "data"}
 END = {"session", "shown", "last", "end"}
+EFFECT = {"fingerprint", "class", "sequence", "kind", "key"}
+STEP = {"event", "id", "status", "fingerprint", "seconds", "why", "output"}
+CHANGE = {"event", "id", "status", "keys"}
 PROSPECT = {"command", "succeeds", "says", "error"}
 LOG = {
     "events", "first", "last", "head", "segments", "sizeBytes", "epoch", "torn", "skipped", "stray",
@@ -198,5 +204,6 @@ def test_documentation_lists_exactly_the_fields_that_are_answered() -> None:
     section = text[text.index("## Machine output") :]
     found = set(re.findall(r"^\| `([a-zA-Z0-9]+)` \|", section, re.MULTILINE))
     expected = COMMON | ERROR | CHECKPOINT | REPORT | SESSION | set().union(*FIELDS.values())
-    expected |= {"state", "sideEffectFingerprints"} | EVENT | END | LOG | PROSPECT
+    expected |= {"state", "sideEffectFingerprints"} | EVENT | END | LOG | PROSPECT | EFFECT
+    expected |= STEP | CHANGE
     check_equal(found, expected, "fields in docs/cli.md")

@@ -183,10 +183,10 @@ def test_version_and_help_load_nothing_heavy(word: str) -> None:
     code, loaded = json.loads(ran.stdout.split("\n")[-2])
     check_equal(code, 0, "exit code")
     own = {name for name in loaded if name.split(".")[0] == "lastgood"}
-    expected = {"lastgood", "lastgood.errors", "lastgood.version"} | {
-        f"lastgood.cli{name}"
-        for name in ("", ".main", ".answer", ".arguments", ".command", ".output", ".wording")
-    }
+    names = ("", ".main", ".answer", ".arguments", ".combinations", ".command", ".output",
+             ".wording")  # fmt: skip
+    expected = {f"lastgood{name}" for name in ("", ".errors", ".escaping", ".version")}
+    expected |= {f"lastgood.cli{name}" for name in names}
     check_equal(own, expected, "modules of lastgood")
     heavy = {"orjson", "cryptography", "rich", "asyncio", "subprocess", "hashlib", "platform"}
     check_equal({name.split(".")[0] for name in loaded} & heavy, set(), "heavy modules")

@@ -17,7 +17,7 @@ from tests.support.check import check, check_equal
 
 EXIT_CODES = {
     1: "UsageError UnknownSessionError InvalidIdError StateError ReducerError FingerprintError "
-    "FingerprintLossError LimitError PlanError ConfigurationError",
+    "FingerprintLossError LimitError PlanError StepFailedError ConfigurationError",
     2: "DamagedError SplicedError LogGapError DomainInvariantError DivergenceError",
     3: "RollbackDetectedError ForkDetectedError",
     4: "UnknownSchemaError UnknownFormatError MigrationError ProgramMismatchError",
@@ -29,7 +29,7 @@ EXIT_CODES = {
 }
 """The table of exit codes, as promised; NotStoredError is a StorageError of its own name."""
 
-COMMANDS = {"keys new", "save", "load", "list", "sessions", "show", "verify"}
+COMMANDS = {"keys new", "save", "load", "list", "sessions", "show", "verify", "effects"}
 
 
 def classes() -> list[type[LastgoodError]]:
@@ -96,7 +96,7 @@ def test_commands_named_by_default_are_found_by_the_test_above() -> None:
     """The test above is alive. Method: the commands that are named now are seen."""
     texts = " ".join(kind.default_do for kind in classes())
     named = set(re.findall(r"\blastgood ((?:keys )?[a-z]+)", texts))
-    check_equal(named, {"keys new", "sessions", "verify"}, "commands in default texts")
+    check_equal(named, {"keys new", "sessions", "verify", "effects"}, "commands in default texts")
 
 
 def test_damaged_error_names_file_line_and_offset() -> None:

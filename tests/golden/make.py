@@ -16,11 +16,15 @@ import sys
 import tempfile
 from pathlib import Path
 
+import orjson
+
 from lastgood.formats import (
     anchor,
     canonical,
     checkpoint,
+    effect,
     event,
+    identity,
     manifest,
     names,
     seal,
@@ -156,12 +160,108 @@ def golden_events(keys: Keyring) -> list[bytes]:
     return lines
 
 
+def golden_effects(keys: Keyring) -> list[bytes]:
+    """``effects-000001-0001.jsonl``, closed: every record of effects."""
+    one, other = (Fingerprint(f"fx:v1:{n:064x}") for n in (1, 2))
+    person = effect.Word(by="person", actor="operator ☃", reason="the ledger has no such line")
+    records: list[effect.Record] = [
+        effect.Intent(
+            fingerprint=one, key="ab" * 32, effect_class="manual", kind="pay", id="invoice-7"
+        ),
+        effect.Raised(fingerprint=one, intent=2, error="ConnectionResetError"),
+        effect.NotDone(fingerprint=one, intent=2, word=person),
+        effect.Intent(
+            fingerprint=other,
+            key="ab" * 32,
+            effect_class="idempotent",
+            kind="pay",
+            id="invoice-7",
+            occurrence=3,
+            supersedes=one,
+        ),
+        effect.Done(
+            fingerprint=other,
+            intent=5,
+            word=effect.Word(),
+            result={"receipt": [1, None, "☃"]},
+            event=("paid ☃", {"id": 7}),
+        ),
+        effect.Intent(
+            fingerprint=one, key="cd" * 32, effect_class="probe", kind="mail", id="welcome ☃"
+        ),
+        effect.Done(fingerprint=one, intent=7, word=person, result=None, event=None),
+        effect.Applied(fingerprint=one, done=8, event=("mailed", None)),
+    ]
+    written = [(event.SEGMENT, anchor.encode(anchor.EMPTY)), *map(effect.encode, records)]
+    return _lines(keys, [*written, (event.CLOSED, None)])
+
+
+def _lines(keys: Keyring, written: list[tuple[str, canonical.JSON]]) -> list[bytes]:
+    made = event.EventKeys(
+        keys.sealer(names.directory(SESSION)), store_id=keys.store_id, session=SESSION
+    )
+    head, lines = anchor.NO_HEAD, []
+    for number, (kind, data) in enumerate(written, start=1):
+        line, head = event.encode(
+            event.Event(number, head, number - 1, 1, CREATED, kind, data),
+            keys=made,
+            limits=Limits(),
+        )
+        lines.append(line)
+    return lines
+
+
+SALT = bytes(range(64, 96))
+IDENTITIES: list[dict[str, canonical.JSON]] = [
+    {"kind": "pay", "key": "invoice-7"},
+    {"kind": "pay", "key": "invoice-7", "args": {}},
+    {"kind": "pay", "key": "invoice-7", "args": []},
+    {"kind": "pay", "key": "invoice-7", "args": True},
+    {"kind": "pay", "key": "invoice-7", "args": 1},
+    {"kind": "pay", "key": "invoice-7", "args": "1"},
+    {"kind": "pay", "key": "invoice-7", "args": 1.5},
+    {"kind": "pay", "key": "invoice-7", "args": 9007199254740993},
+    {"kind": "pay", "key": "invoice-7", "args": 9007199254740994.0},
+    {"kind": "pay", "key": "invoice-7", "args": -1e300},
+    {"kind": "pay", "key": "invoice-7", "args": {"to": "DE02 ☃", "amount": 12, "note": None}},
+    {"kind": "pay", "key": "invoice-7", "args": {"to": "DE02 ☃", "amount": 12}},
+    {"kind": "pay", "key": "invoice-7", "args": {"é": 1, "z": [[], {}], "😀": "\u0000"}},
+    {"kind": "pay", "key": "invoice-7", "occurrence": 1},
+    {"kind": "pay", "key": "invoice-8"},
+    {"kind": "payi", "key": "nvoice-7"},
+    {"kind": "run", "key": "step", "args": ["tar", "-cf", "a.tar", "b"], "cwd": ""},
+    {"kind": "run", "key": "step", "args": ["tar", "-cf", "a.tar", "b"], "cwd": "/srv"},
+    {"kind": "run", "key": "step", "inputs": {"b/1": "ab" * 32, "b/2": "cd" * 32}},
+    {"kind": "run", "key": "step", "target": "ledger"},
+    {"kind": "run", "key": "step", "policy_version": "ledger"},
+]
+"""Actions of which each has another fingerprint."""
+
+
+def golden_fingerprints(keys: Keyring) -> list[bytes]:
+    """``fingerprints-v1.json``: actions, their fingerprints and the digests of their keys."""
+    vectors = []
+    for given in IDENTITIES:
+        made = identity.Identity(**given)
+        vectors.append(
+            {
+                "action": given,
+                "fingerprint": made.fingerprint(SALT, limits=Limits()),
+                "keyDigest": made.key_digest(SALT),
+            }
+        )
+    document = {"salt": SALT.hex(), "vectors": vectors}
+    return [orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)]
+
+
 RECORDS = {
     "store-v1.json": golden_store,
     "session-v1.json": golden_session,
     "checkpoint-v1.json": golden_checkpoint,
     "manifest-v1.json": golden_manifest,
     "events-000001-0001-v1.jsonl": golden_events,
+    "effects-000001-0001-v1.jsonl": golden_effects,
+    "fingerprints-v1.json": golden_fingerprints,
 }
 
 

@@ -29,7 +29,8 @@ def test_paragraph_makes_the_claim_and_nothing_stronger() -> None:
     for part in (
         "0 violations in 4,936 distinct states of 2 workloads, and 60 of 61 planted bugs found "
         "where they must be:\n",
-        "| L3 | power lost, models `weak`, `alice`, `posix`, `journal`; writes torn at blocks of 4 KiB | 1,234 | 34 | 0 |\n",
+        "| L3 | power lost, models `weak`, `alice`, `posix`, `journal`; writes torn at blocks of "
+        "4 KiB | 1,234 | 34 | 0 |\n",
         "| L2 | a real process struck at its system calls, Linux 6, x | 1,234 | 34 | 0 |\n",
         "again: `python -m fault_injection run`.\n",
     ):

@@ -117,10 +117,10 @@ class Handle(Generic[C]):
             raise
         return self
 
-    async def _call(self, call: Callable[[], T]) -> T:
-        """What ``call`` returns or raises, made in the thread."""
+    async def _call(self, call: Callable[[], T], *, withdraw: bool = True) -> T:
+        """What ``call`` returns or raises, made in the thread; ``withdraw`` as ``outcome``."""
         self._ready()
-        return await outcome(self._worker.submit(call))
+        return await outcome(self._worker.submit(call), withdraw=withdraw)
 
     def _ready(self) -> C:
         """The synchronous handle, for a call of this loop.

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextvars
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from lastgood import session as synchronous
-from lastgood.aio.handle import Handle, as_it_is
+from lastgood.aio.effect import Effect
+from lastgood.aio.handle import Handle, as_it_is, plain
 from lastgood.aio.worker import outcome
+from lastgood.deciding import Question
+from lastgood.effect import MakeEvent, OnUnknown
 from lastgood.errors import LastgoodError
 from lastgood.event_log import EventLog, Ticket
 from lastgood.formats import canonical
@@ -130,6 +133,97 @@ class Session(Handle[synchronous.Session[S]]):
         done = as_it_is(fingerprints)
         return await self._call(partial(save, fingerprints=done, milestone=milestone))
 
+    def effect(
+        self,
+        kind: str,
+        *,
+        key: str,
+        args: JSON = None,
+        on_unknown: OnUnknown = "manual",
+        occurrence: int = 0,
+        supersedes: str | None = None,
+        event: MakeEvent | None = None,
+        cwd: str | None = None,
+        inputs: Mapping[str, str] | None = None,
+        target: str | None = None,
+        policy_version: str | None = None,
+    ) -> Effect:
+        """One side effect, in an ``async with`` block; arguments as ``lastgood.Session.effect``.
+
+        A probe is a plain function; it is called in the session's thread.
+
+        Raises:
+            UsageError, StateError, LimitError: As ``lastgood.Session.effect``.
+        """
+        inner = self._ready().effect(
+            kind,
+            key=key,
+            args=args,
+            on_unknown=plain(on_unknown, what="probe"),
+            occurrence=occurrence,
+            supersedes=supersedes,
+            event=event if event is None else plain(event, what="event's function"),
+            cwd=cwd,
+            inputs=inputs,
+            target=target,
+            policy_version=policy_version,
+        )
+        return Effect(inner, self._call)
+
+    async def run_once(
+        self,
+        kind: str,
+        function: Callable[[Effect], Awaitable[JSON]],
+        /,
+        *,
+        key: str,
+        args: JSON = None,
+        on_unknown: OnUnknown = "manual",
+        occurrence: int = 0,
+        supersedes: str | None = None,
+        event: MakeEvent | None = None,
+    ) -> JSON:
+        """Await ``function`` as an effect; as ``lastgood.Session.run_once``.
+
+        Raises:
+            LastgoodError: As ``lastgood.Session.run_once``.
+        """
+        async with self.effect(
+            kind,
+            key=key,
+            args=args,
+            on_unknown=on_unknown,
+            occurrence=occurrence,
+            supersedes=supersedes,
+            event=event,
+        ) as effect:
+            if effect.should_run:
+                await effect.done(await function(effect))
+            return await effect.result()
+
+    async def open_effects(self) -> tuple[Question, ...]:
+        """Effects that were intended, and nobody knows whether they were done; oldest first."""
+        inner = self._ready()
+        return await self._call(lambda: inner.open_effects)
+
+    async def resolve(
+        self,
+        text: str,
+        verdict: Literal["done", "not done"],
+        *,
+        result: JSON = None,
+        actor: str,
+        reason: str,
+    ) -> None:
+        """Decide what became of an effect, for good; as ``lastgood.Session.resolve``.
+
+        Raises:
+            LastgoodError: As ``lastgood.Session.resolve``.
+        """
+        resolve = self._ready().resolve
+        decided = partial(resolve, text, verdict, result=result, actor=actor, reason=reason)
+        await self._call(decided)
+
 
 @dataclass(slots=True, eq=False)
 class _Append:
@@ -175,7 +269,7 @@ def _stored(
     for one in begun:
         with _telling(one):
             given = [(kind, canonical.decode(data)["data"]) for kind, data in one.events]
-            log, ticket = one.context.run(session._following.stage, given)
+            log, ticket = one.context.run(_stage, session, given)
             staged.append((one, log, ticket))
     stored = []
     for one, log, ticket in staged:
@@ -183,6 +277,12 @@ def _stored(
             log.commit(ticket)
             stored.append((one, ticket.sequences))
     return stored
+
+
+def _stage(
+    session: synchronous.Session[Any], given: list[tuple[str, JSON]]
+) -> tuple[EventLog, Ticket]:
+    return session._following.stage(lambda _: given)
 
 
 @contextmanager

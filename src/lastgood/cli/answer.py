@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from lastgood.errors import EXIT_GOOD, LastgoodError
 
@@ -45,10 +45,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A line of a long answer: as a document, and for people."""
+    """A line of a long answer: as a document, and for people.
+
+    Attributes:
+        document: For machines.
+        text: For people, escaped already.
+        is_passing: People see it on a terminal only, and only until the next one comes.
+    """
 
     document: dict[str, Any]
     text: str
+    is_passing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +65,11 @@ class Streamed:
     Attributes:
         pieces: What is printed as it comes; returns the rest of the answer. What it raises comes
             behind what was printed.
+        pace: ``live``: each piece is printed when it comes; ``bulk``: in larger portions.
     """
 
     pieces: Generator[Piece, None, Answer]
+    pace: Literal["bulk", "live"] = "bulk"
 
 
 def envelope(verb: str, answer: Answer) -> dict[str, Any]:

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, NoReturn
 
+from lastgood.cli.combinations import check, misuse
 from lastgood.cli.command import Command, Verb
-from lastgood.errors import UsageError, printable
 from lastgood.version import VERSION
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,30}", re.ASCII)
@@ -37,60 +37,15 @@ def parse(words: Sequence[str]) -> Command:
         SystemExit: ``--help`` or ``--version`` was asked for and has been answered.
     """
     found = vars(_parser().parse_args(list(words)))
-    if found["verb"] == "verify" and found.pop("all", False) == (found.get("session") is not None):
-        raise _misuse("lastgood verify", "name a SESSION, or give --all")
-    if "if_new" in found and "sequence" in found:
-        raise _misuse("lastgood load", "--if-new is for the last good one, not for --sequence")
-    if found["verb"] == "show":
-        _check_show(found)
-    if found["verb"] == "repair":
-        _check_repair(found)
-    if found["verb"] == "gc":
-        _check_gc(found)
+    check(found)
     found["place"] = tuple(_place(found))
     found.setdefault("root", os.environ.get("LASTGOOD_ROOT", ""))
     found.setdefault("keys", os.environ.get("LASTGOOD_KEYS", ""))
     found["effects"] = tuple(found.get("effects", ()))
     found["raised"] = tuple(found.get("raised", ()))
     if len(dict(found["raised"])) < len(found["raised"]):
-        raise _misuse("lastgood", "a limit was raised twice")
+        raise misuse("lastgood", "a limit was raised twice")
     return Command(**found)
-
-
-def _check_show(found: dict[str, Any]) -> None:
-    """Refuse what is about events without ``--events``, and what is about a checkpoint with it."""
-    other = ("since", "limit", "with_data")
-    if "events" in found:
-        other = ("sequence", "with_state", "schema_version")
-    if any(name in found for name in other):
-        raise _misuse(
-            "lastgood show",
-            "--since, --limit and --data go with --events, --sequence, --state and "
-            "--schema-version without it",
-        )
-
-
-def _check_repair(found: dict[str, Any]) -> None:
-    """Refuse a decision without what it needs, or with what is for another one."""
-    which = found["repair"]
-    needed = {"accept-older": {"sequence"}, "rebuild-from-log": {"program"}}.get(which, set())
-    if which != "scan":
-        needed = needed | {"reason"}
-    given = {"sequence", "program", "reason", "actor"} & found.keys()
-    allowed = needed | ({"actor"} if which != "scan" else set())
-    for name in sorted(needed - given):
-        raise _misuse("lastgood repair", f"--{which} needs --{name}")
-    for name in sorted(given - allowed):
-        raise _misuse("lastgood repair", f"--{name} is not for --{which}")
-
-
-def _check_gc(found: dict[str, Any]) -> None:
-    """Refuse to let anything go without a reason, or without a word on what becomes of it."""
-    erase = found.pop("erase", None)
-    if "dry_run" not in found and (erase is None) == ("archive" not in found):
-        raise _misuse("lastgood gc", "say --archive DIR or --erase, or ask with --dry-run")
-    if "dry_run" not in found and "reason" not in found:
-        raise _misuse("lastgood gc", "--reason TEXT is needed")
 
 
 def _place(found: dict[str, Any]) -> Iterator[str]:
@@ -113,15 +68,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Refuse the words; whatever of them is repeated is escaped (T12)."""
-        raise _misuse(self.prog, message)
-
-
-def _misuse(prog: str, message: str) -> UsageError:
-    said = printable(message[:1].upper() + message[1:], limit_chars=400)
-    return UsageError(
-        said,
-        do=f"See how it is used with: {prog} --help",
-    )
+        raise misuse(self.prog, message)
 
 
 def _parser() -> _Parser:
@@ -130,7 +77,8 @@ def _parser() -> _Parser:
         description="Keeps the state of a long-running job, so that it can be killed at any "
         "instant and goes on from the last good checkpoint.",
         epilog="Exit codes: 0 good, 1 usage or input, 2 integrity, 3 rollback or fork, 4 schema, "
-        "5 key, 6 good but limited or recoverable, 7 conflict, 8 input/output, 130 interrupted.",
+        "5 key, 6 good but limited or recoverable, 7 conflict, 8 input/output, 9 policy, "
+        "10 an effect is undecided, 130 interrupted.",
         parents=[_common()],
         allow_abbrev=False,
     )
@@ -146,6 +94,8 @@ def _parser() -> _Parser:
     _migrate(verbs)
     _repair(verbs)
     _gc(verbs)
+    _effects(verbs)
+    _run(verbs)
     return parser
 
 
@@ -351,6 +301,48 @@ def _gc(verbs: _Verbs[_Parser]) -> None:
         help="only tell what would leave; nothing is changed",
     )
     _decision(gc)
+
+
+def _effects(verbs: _Verbs[_Parser]) -> None:
+    effects = verbs.add_parser(
+        "effects", help="list and decide effects whose outcome nobody knows", allow_abbrev=False
+    ).add_subparsers(metavar="VERB", required=True)
+    _verb(effects, "effects list", "list the effects whose outcome nobody knows", word="list")
+    resolve = _verb(
+        effects, "effects resolve", "decide what became of an effect, for good", word="resolve"
+    )
+    resolve.add_argument("fingerprint", metavar="FINGERPRINT", help="which one; see: effects list")
+    what = resolve.add_mutually_exclusive_group()
+    what.add_argument(
+        "--done", dest="result", metavar="RESULT", help="it was done; its result, as JSON: null"
+    )
+    what.add_argument(
+        "--not-done",
+        dest="outcome",
+        action="store_const",
+        const="not done",
+        help="it was not, and will not be any more: the job may do it once",
+    )
+    _decision(resolve)
+
+
+def _run(verbs: _Verbs[_Parser]) -> None:
+    run = _verb(verbs, "run", "carry out the steps of a plan, each once", session="none")
+    run.add_argument("plan", metavar="PLAN.toml", help="the plan")
+    run.add_argument("--session", metavar="ID", help="the session's id; default: the plan's name")
+    run.add_argument(
+        "--dry-run",
+        action="store_const",
+        const="yes",
+        help="only tell what would be run, skipped or asked; nothing is changed",
+    )
+    run.add_argument(
+        "--accept-plan-change",
+        action="store_const",
+        const="yes",
+        help="what the plan changes of the one that was accepted is meant; needs --reason",
+    )
+    _decision(run)
 
 
 def _decision(parser: argparse.ArgumentParser) -> None:

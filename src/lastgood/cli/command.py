@@ -16,6 +16,9 @@ Verb = Literal[
     "migrate",
     "repair",
     "gc",
+    "effects list",
+    "effects resolve",
+    "run",
 ]
 RepairWord = Literal[
     "", "scan", "rebuild-from-log", "approve-rebuild", "accept-older", "tail", "pointer"
@@ -55,8 +58,13 @@ class Command:
         actor: Who decides, for the record; None: the operating system's user.
         log_before: Events from this one on stay in the log for certain.
         archive: Where what leaves the log is kept; None: it is erased.
+        fingerprint: Which effect is decided.
+        outcome: What became of it.
+        result: Its result as JSON text; None: null.
         full: ``yes``: said that everything is to be read, which is always so.
         require: Level of assurance without which the verdict is not "good".
+        plan: The file of a plan.
+        accept_plan_change: ``yes``: what it changes of the accepted one is meant.
         place: The options that lead another command to the same store, where they were given.
     """
 
@@ -88,6 +96,11 @@ class Command:
     actor: str | None = None
     log_before: int | None = None
     archive: str | None = None
+    fingerprint: str = ""
+    outcome: Literal["", "done", "not done"] = ""
+    result: str | None = None
     full: Literal["yes", "no"] = "no"
     require: Literal["L0", "L1", "L2", "L3"] = "L0"
+    plan: str = ""
+    accept_plan_change: Literal["yes", "no"] = "no"
     place: tuple[str, ...] = ()

@@ -28,6 +28,9 @@ _HOME: Final = {
     "migrate": ("lastgood.cli.verbs.migrate", "migrate"),
     "repair": ("lastgood.cli.verbs.repair", "repair"),
     "gc": ("lastgood.cli.verbs.gc", "gc"),
+    "effects list": ("lastgood.cli.verbs.effects", "undecided"),
+    "effects resolve": ("lastgood.cli.verbs.effects", "resolve"),
+    "run": ("lastgood.cli.verbs.run", "run"),
     "show": ("lastgood.cli.verbs.inspect", "show"),
     "verify": ("lastgood.cli.verbs.verify", "verify"),
 }
@@ -123,6 +126,14 @@ def _interrupted(command: Command) -> LastgoodError:
         return _InterruptedError(
             "Interrupted", safe="Nothing left the log that is not in the archive, if one was named"
         )
+    if command.verb == "run":
+        return _InterruptedError(
+            "Interrupted",
+            safe="What was done stays done, the step that was running was stopped, and whether it "
+            "was done is decided before anything else",
+        )
+    if command.verb == "effects resolve":
+        return _InterruptedError("Interrupted", safe="The decision is sealed, whole, or it is not")
     if command.verb not in ("save", "migrate"):
         return _InterruptedError("Interrupted")
     return _InterruptedError(

@@ -10,13 +10,16 @@ from __future__ import annotations
 import contextlib
 import errno as errnos
 import sys
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
-from lastgood.cli.answer import Answer, Streamed, Table, envelope
+from lastgood.cli.answer import Answer, Piece, Streamed, Table, envelope
 from lastgood.cli.wording import harmless, harmless_json
 from lastgood.errors import LastgoodError, StorageError
 
 _GAP: Final = "  "
+_CLEAR: Final = "\r\x1b[K"
+"""Back to the beginning of the line, and nothing on it."""
 _UNBOUNDED_CHARS: Final = 100_000
 _AT_ONCE_BYTES: Final = 1 << 16
 
@@ -50,15 +53,17 @@ def pour(streamed: Streamed, *, machine: Literal["yes", "no"]) -> Answer:
         LastgoodError: What the answer ended with; what came before it was printed.
     """
     waiting = bytearray()
-    with contextlib.closing(streamed.pieces) as pieces:
+    is_shown = machine == "no" and sys.stdout is not None and sys.stdout.isatty()
+    clear = _CLEAR if is_shown and streamed.pace == "live" else ""
+    with contextlib.closing(streamed.pieces) as pieces, _cleared(clear):
         try:
             while True:
                 piece = next(pieces)
                 if machine == "yes":
                     waiting += _json(piece.document)
                 else:
-                    waiting += f"{piece.text}\n".encode(_encoding(), "backslashreplace")
-                if len(waiting) >= _AT_ONCE_BYTES:
+                    waiting += _line(piece, clear).encode(_encoding(), "backslashreplace")
+                if len(waiting) >= _AT_ONCE_BYTES or streamed.pace == "live":
                     _write(bytes(waiting))
                     waiting.clear()
         except StopIteration as end:
@@ -69,6 +74,23 @@ def pour(streamed: Streamed, *, machine: Literal["yes", "no"]) -> Answer:
             raise
     _write(bytes(waiting))
     return rest
+
+
+def _line(piece: Piece, clear: str) -> str:
+    """A piece for people; with ``clear``, in place of one that was passing."""
+    if piece.is_passing:
+        return clear + piece.text if clear else ""
+    return f"{clear}{piece.text}\n"
+
+
+@contextlib.contextmanager
+def _cleared(clear: str) -> Iterator[None]:
+    """Leave no passing line behind, also where a signal ends it."""
+    try:
+        yield
+    finally:
+        if clear and sys.stdout is not None:
+            _write(clear.encode())
 
 
 def show_error(error: LastgoodError, *, verb: str, machine: Literal["yes", "no"]) -> None:

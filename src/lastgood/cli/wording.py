@@ -25,8 +25,9 @@ _BEYOND_ASCII: Final = re.compile(r"[^\x20-\x7e]+")
 _MAX_CELL_CHARS: Final = 1_000
 _MAX_TYPED_CHARS: Final = 200
 _COMMAND: Final = re.compile(
-    r"(?<=lastgood )(?:(?:(?P<verb>verify|list|load) SESSION|(?P<whole>sessions))\b(?! --)"
-    r"|(?P<more>show|repair|migrate) SESSION\b"
+    r"(?<=lastgood )(?:"
+    r"(?:(?P<verb>verify|effects list|list|load) SESSION|(?P<whole>sessions))\b(?! --)"
+    r"|(?P<more>show|repair|migrate|effects resolve) SESSION\b(?P<which> FINGERPRINT\b)?"
     r"(?P<behind>(?: --[a-z-]+(?: [A-Z0-9]+(?::[A-Z]+)?\b)?)*))"
 )
 
@@ -94,9 +95,10 @@ def named(text: str, *, session: str | None, place: Sequence[str] = ()) -> str:
         if found["whole"]:
             return found["whole"] + options
         verb, behind = found["verb"] or found["more"], found["behind"] or ""
+        which = found["which"] or ""
         if word.startswith("-"):  # behind its two hyphens, nothing is an option any more
-            return f"{verb}{options}{behind} {word}"
-        return f"{verb}{options} {word}{behind}"
+            return f"{verb}{options}{behind} {word}{which}"
+        return f"{verb}{options} {word}{which}{behind}"
 
     return _COMMAND.sub(command, text)
 

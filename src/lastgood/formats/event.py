@@ -61,7 +61,17 @@ MIGRATED: Final = "lastgood.migrated"
 REPAIRED: Final = "lastgood.repaired"
 TRIMMED: Final = "lastgood.trimmed"
 FINGERPRINTS: Final = "lastgood.fingerprints"
-KNOWN: Final = frozenset({SEGMENT, CLOSED, RESUMED, MIGRATED, REPAIRED, TRIMMED, FINGERPRINTS})
+INTENT: Final = "lastgood.intent"
+DONE: Final = "lastgood.done"
+RAISED: Final = "lastgood.raised"
+NOT_DONE: Final = "lastgood.not_done"
+APPLIED: Final = "lastgood.applied"
+KNOWN: Final = frozenset(
+    {
+        SEGMENT, CLOSED, RESUMED, MIGRATED, REPAIRED, TRIMMED, FINGERPRINTS,
+        INTENT, DONE, RAISED, NOT_DONE, APPLIED,
+    }
+)  # fmt: skip
 """Types of ours:
 
 * ``segment``: first line of a segment; data: the log anchor of the end before it
@@ -72,6 +82,8 @@ KNOWN: Final = frozenset({SEGMENT, CLOSED, RESUMED, MIGRATED, REPAIRED, TRIMMED,
 * ``trimmed``: older segments go; data: names, their lengths, first kept sequence, head there,
   Merkle root, whether copies are kept, and who decided why
 * ``fingerprints``: side effects that are done; data: the list of their fingerprints
+* ``intent``, ``done``, ``raised``, ``not_done``, ``applied``: of one side effect; ``effect``
+  says what their data hold
 """
 
 _PURPOSE: Final = "event"

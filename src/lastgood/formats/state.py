@@ -60,6 +60,16 @@ def encode_with_data(body: dict[str, JSON], *, limits: Limits) -> bytes:
     return _encode(body, body["data"], "event's data", limits.event_bytes, limits.depth)
 
 
+def prove(value: JSON, *, what: str, limit_bytes: int, depth: int) -> None:
+    """Return only if ``value`` is plain JSON data, as a state must be.
+
+    Raises:
+        StateError: It would not come back equal and of the same type; has its JSON path.
+        LimitError: Deeper or larger than the limits.
+    """
+    _encode({"value": value}, value, what, limit_bytes, depth)
+
+
 def _encode(whole: dict[str, JSON], value: JSON, what: str, limit_bytes: int, depth: int) -> bytes:
     try:
         return _encode_proved(whole, value, what, limit_bytes, depth)

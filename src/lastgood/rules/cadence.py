@@ -15,14 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final
 
 from lastgood.errors import UsageError, printable
+from lastgood.formats.effect import CLASSES, EffectClass
 
-EffectClass = Literal["manual", "probe", "idempotent"]
-"""What is to be done about an effect whose outcome is unknown, strictest first."""
-
-_CLASSES: Final[tuple[EffectClass, ...]] = get_args(EffectClass)
+_CLASSES: Final = CLASSES[::-1]
 _HIGHEST: Final = 10**15
 
 
@@ -34,9 +32,8 @@ class CheckpointPolicy:
         events: After so many events, 1 to 10^15.
         seconds: After so many seconds, above 0, up to 10^15, with the next event.
         log_bytes: After so many bytes of the log, 1 to 10^15.
-        after: After an effect of one of these classes, once sessions carry out effects: in this
-            version none does, and nothing asks for it. Kept as a tuple, strictest first, so that
-            two policies that say the same are equal.
+        after: After an effect of one of these classes came to an outcome. Kept as a tuple,
+            strictest first, so that two policies that say the same are equal.
 
     Raises:
         UsageError: A value is out of range, of another type, or no effect class.

@@ -1,0 +1,1 @@
+"""Runbooks: the steps of a plan, each carried out once, whatever kills the run (design 8)."""
