@@ -139,10 +139,11 @@ class World:
         self.end(name, "acknowledged")
 
     def begin(self, name: str, *, kind: str = "save") -> None:
-        """An act begins."""
-        if name in self.told.names():
+        """An act begins; one that was refused may begin again."""
+        if name in self.told.names("acknowledged", "open"):
             raise ValueError(f"there are two acts {name!r}")
-        self._learn(Told((*self.told.acts, Act(name, kind))))
+        others = (act for act in self.told.acts if act.name != name)
+        self._learn(Told((*others, Act(name, kind))))
         self._tell(f"begin {kind} {name}")
 
     def turn(self, name: str, *, kind: str) -> None:

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from fault_injection.damage.files import Files, kind_of, leaf
-from lastgood.formats.event import OURS
+from lastgood.formats.event import APPLIED, DONE, OURS
 from lastgood.formats.names import Kind
+
+_WITHIN = (DONE, APPLIED)
+"""Types of ours that hold an event of the program's."""
 
 
 def believed(path: str, files: Files) -> bytes:
@@ -73,7 +76,10 @@ def events(data: bytes) -> Iterator[tuple[int, str, Any]]:
     for line in data.split(b"\n"):
         try:
             found: Any = json.loads(line.strip(b"\0"))["e"]
-            said = found["seq"], found["type"], found["data"]
+            kind, what = found["type"], found["data"]
+            if kind in _WITHIN and what["event"] is not None:
+                kind, what = what["event"]["type"], what["event"]["data"]
+            said = found["seq"], kind, what
         except (ValueError, KeyError, TypeError):
             continue
         if not said[1].startswith(OURS):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fault_injection.planted_bugs import answers, belief, claims, log, saving, taking
+from fault_injection.planted_bugs import answers, belief, claims, effects, log, saving, taking
 from fault_injection.planted_bugs.mutant import Mutant, Unplanted
 
 ITEMS: Final[dict[str, tuple[str, ...]]] = {
@@ -91,16 +91,6 @@ UNPLANTED: Final = (
         "later",
         "There is no witness yet (S8), so no mark that a reader could advance",
     ),
-    Unplanted(
-        "intent after the action",
-        "later",
-        "There are no effects yet (R7), so no intent that could come too late",
-    ),
-    Unplanted(
-        "done before the action",
-        "later",
-        "There are no effects yet (R7), so nothing that could be called done too early",
-    ),
 )
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -110,6 +100,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *claims.MUTANTS,
     *log.MUTANTS,
     *belief.MUTANTS,
+    *effects.MUTANTS,
 )
 
 

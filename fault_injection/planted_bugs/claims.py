@@ -107,7 +107,7 @@ MUTANTS: Final = (
         revision_read_again,
         (
             Kill("L1", ("O2",), ("writers",)),
-            Kill("L2", ("O1",), ("writers",)),
+            Kill("L2", ("O1", "O2"), ("writers",)),
         ),
     ),
     Mutant(

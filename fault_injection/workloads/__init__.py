@@ -12,6 +12,7 @@
 ``repairs-pointer``    the newest revision is damaged, and the one before it goes on
 ``migrates``           a program of a newer schema goes on with a session
 ``trims``              older segments of the log leave for an archive
+``pays``               effects, done and left open, decided by a person, saves between them
 ``insists``            two saves by one handle, whatever the one before came to
 ``insists-log``        two appends by one handle, whatever the one before came to
 ``writers``            owners of checkpoints alone, whose locks exclude nobody
@@ -30,6 +31,7 @@ from fault_injection.workloads import (
     checkpoints,
     insisting,
     migrations,
+    pays,
     repairs,
     sessions,
     trims,
@@ -42,6 +44,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
     *repairs.WORKLOADS,
     *migrations.WORKLOADS,
     *trims.WORKLOADS,
+    *pays.WORKLOADS,
     *insisting.WORKLOADS,
     *writers.WORKLOADS,
 )

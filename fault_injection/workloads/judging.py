@@ -20,12 +20,14 @@ from fault_injection.workloads.systems import contents
 from fault_injection.world import Told
 from lastgood.errors import NotStoredError
 from lastgood.formats import names
+from lastgood.formats.event import APPLIED, DONE
 from lastgood.formats.names import Kind
 from lastgood.inspection import inspect
 from lastgood.reading import Reading
 from lastgood.report import Report
 
 _LINE: Final = re.compile(rb"[^\0\n]+")
+_WITHIN: Final = (DONE, APPLIED)
 _SEGMENT: Final = re.compile(r"events-")
 _KEPT: Final = ("current", "previous", "milestone", "published")
 
@@ -90,11 +92,18 @@ class Stored:
 
     def items(self, *, until: int | None = None) -> list[str]:
         """The items that the log puts, up to event ``until``."""
-        return [
-            event["data"]["item"]
-            for event in self.events
-            if event["type"] == shelf.PUT and (until is None or event["seq"] <= until)
-        ]
+        return [item for at, item in self.puts() if until is None or at <= until]
+
+    def puts(self) -> list[tuple[int, str]]:
+        """Each item that the log puts, with the number of the line that does."""
+        found = [(event["seq"], _of_program(event)) for event in self.events]
+        return [(at, put["data"]["item"]) for at, put in found if put["type"] == shelf.PUT]
+
+    @property
+    def effects(self) -> set[str]:
+        """Fingerprints of the effects that the log says are done."""
+        done = (event for event in self.events if event["type"] == DONE)
+        return {event["data"]["fingerprint"] for event in done}
 
 
 def look(machine: Machine, *, archive: str | None = None) -> Stored:
@@ -156,6 +165,12 @@ def _chained(
         behind.append(event)
         head = event["prev"]
     return tuple(reversed(behind))
+
+
+def _of_program(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An event as the program sees it: that of an effect stands within the line that says so."""
+    inner = event["data"]["event"] if event["type"] in _WITHIN else None
+    return event if inner is None else {**event, **inner}
 
 
 # --- judgements ---------------------------------------------------------------------------
@@ -220,17 +235,13 @@ def _judge_checkpoints(stored: Stored, kept: set[int], told: Told) -> None:
         if sequence not in stored.checkpoints:
             raise Violation("O6", expected=f"checkpoint {sequence}", got="none that verifies")
         held = stored.checkpoints[sequence]
-        at = [
-            event["seq"]
-            for event in stored.events
-            if event["type"] == shelf.PUT and event["seq"] <= sequence
-        ]
+        at = [number for number, _ in stored.puts() if number <= sequence]
         wanted = shelf.state_of(stored.items(until=sequence), at, schema=held.schema)
         if held.state != wanted:
             raise Violation(
                 "O3", expected=f"checkpoint {sequence} with {wanted}", got=f"{held.state}"
             )
-        if not held.known <= most:
+        if not held.known <= most | stored.effects:
             raise Violation("O2", expected=f"side effects of {saves.names()}", got="others")
 
 

@@ -37,7 +37,7 @@ REBUILD: Final = "rebuild"
 LATE: Final = "late"
 REPAIR: Final = "repair"
 PUT: Final = "put"
-_NEVER: Final = CheckpointPolicy(events=None, seconds=None, log_bytes=None)
+_NEVER: Final = CheckpointPolicy(events=None, seconds=None, log_bytes=None, after=())
 _BIG_BYTES: Final = 63_800
 _PAD_BYTES: Final = 100
 _MAYBE: Final = (DurabilityUnknownError, FencedError)
