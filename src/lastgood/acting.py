@@ -38,7 +38,8 @@ class Acting:
     save_if_due: Callable[[EffectClass | None], None]
     _inside: set[Fingerprint] = field(default_factory=set)
     _settled: set[Fingerprint] = field(default_factory=set)
-    _mutex: threading.Lock = field(default_factory=threading.Lock)
+    # A signal handler may come to an effect while its thread is in here.
+    _mutex: threading.RLock = field(default_factory=threading.RLock)
 
     def enter(self, found: Fingerprint, what: str) -> None:
         """Be at an effect.
@@ -76,6 +77,16 @@ class Acting:
             log.commit(ticket)
             self.save_if_due(outcome_of)
             return ticket.sequences[-1]
+
+    def confirm_owner(self) -> None:
+        """Return only if nobody else has taken the session.
+
+        Raises:
+            FencedError: Somebody has.
+            StorageError: That cannot be known.
+        """
+        with self.handle.entered(), self.following.settled():
+            self.following.log.lease.confirm_owner()
 
     def state_of(self, found: Fingerprint) -> int | OpenEffect | None:
         """The sequence of its done (0: below the checkpoint), its intent, or that it is new."""

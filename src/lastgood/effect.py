@@ -131,11 +131,12 @@ class Effect:
 
     @property
     def result(self) -> JSON:
-        """The result that is stored; None if a caller only said by its fingerprint that it is done.
+        """The result that is stored.
 
         Raises:
             UsageError: It is not done yet.
-            NotStoredError: The event that holds it left the log.
+            NotStoredError: The event that holds it left the log, or a caller only said by its
+                fingerprint that it is done.
         """
         if isinstance(self._outcome, Done):
             return self._outcome.result
@@ -227,7 +228,10 @@ class Effect:
             self._intent = found.sequence
             answer = self._answer(found)
             if answer is None:
-                return True  # idempotent: again, with the same key; its intent is durable
+                # Idempotent: again, with the same key; its intent is durable. Nothing is written,
+                # so nobody else has looked whether a newer owner has the session.
+                self._acting.confirm_owner()
+                return True
             if answer.verdict == "done":
                 word = Word(by="probe", reason=answer.reason or None)
                 self._settle(self._made(answer.result, word))
@@ -250,13 +254,13 @@ class Effect:
             return None
         why = "nobody knows whether it was done"
         if CLASSES[chosen] == "probe" and self._probe is not None:
-            answer = self._asked(is_done=False, result=None)
+            answer = self._asked(is_done=False)
             if answer.verdict != "unknown":
                 return answer
             why = f"its probe cannot tell: {answer.reason or 'it gives no reason'}"
         raise undecided(self._acting, f"{self._shown} was intended, and {why}", found)
 
-    def _asked(self, *, is_done: bool, result: JSON) -> Answer:
+    def _asked(self, *, is_done: bool) -> Answer:
         """What the probe says; what it raises is no answer."""
         if self._probe is None:
             return Answer("unknown")
@@ -265,7 +269,6 @@ class Effect:
             key=self._identity.key,
             fingerprint=self._fingerprint,
             is_done=is_done,
-            result=result,
         )
         try:
             answer: object = self._probe(asked)
@@ -283,7 +286,7 @@ class Effect:
         """
         if getattr(self._probe, "rechecks", False) is not True:
             return
-        answer = self._asked(is_done=True, result=None)
+        answer = self._asked(is_done=True)
         if answer.verdict != "done":
             raise DivergenceError(
                 f"{self._shown} is done, and its target says otherwise: {answer.reason}",
@@ -354,7 +357,9 @@ class Effect:
 
     def _settle(self, outcome: Done | NotDone) -> None:
         """Say what became of it, once."""
-        if self._outcome == outcome:
+        if self._should_run is None and outcome.word.by == "program":
+            raise UsageError("What became of an effect is said inside of its with block")
+        if self._outcome is not None and records.is_same(self._outcome, outcome):
             return
         if self._should_run is False or self._outcome is not None:
             raise EffectConflictError(

@@ -34,14 +34,12 @@ class Asked:
         key: Which one.
         fingerprint: What the outside was given as its idempotency key.
         is_done: Whether it is known to be done; then the question is whether that still shows.
-        result: What is stored as its result, if it is done.
     """
 
     kind: str
     key: str
     fingerprint: Fingerprint
     is_done: bool = False
-    result: JSON = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +49,20 @@ class Answer:
     Attributes:
         verdict: ``unknown`` leaves the decision to a person.
         result: Of ``done``: what is stored as its result.
-        reason: How that is known, for people.
+        reason: How that is known, for people; it is stored, so it is no secret.
+
+    Raises:
+        UsageError: The verdict is none of these: a misspelt one must not pass for *not done*.
     """
 
     verdict: Literal["done", "not done", "unknown"]
     result: JSON = field(default=None, repr=False)
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what would decide by accident."""
+        if self.verdict not in ("done", "not done", "unknown"):
+            raise UsageError("A probe's verdict is 'done', 'not done' or 'unknown'")
 
 
 def done(result: JSON = None, *, reason: str = "") -> Answer:
@@ -174,7 +180,7 @@ class Command:
 
     def __call__(self, asked: Asked) -> Answer:
         """Run it."""
-        shown = printable(" ".join(map(str, self.argv)), limit_chars=200)
+        shown = printable(str(self.argv[0]), limit_chars=200)  # its arguments may be secret
         told = {
             "LASTGOOD_KIND": asked.kind,
             "LASTGOOD_KEY": asked.key,

@@ -16,6 +16,7 @@ from typing import Final, Generic, Self, TypeVar
 from lastgood import saving
 from lastgood.acting import Acting
 from lastgood.claim import Owner
+from lastgood.deciding import undecided_of
 from lastgood.errors import LastgoodError, StateError, UsageError
 from lastgood.following import Following
 from lastgood.formats.canonical import JSON
@@ -165,9 +166,12 @@ class Session(WithEffects, Generic[S]):
 
         Raises:
             FingerprintError: It is malformed.
+            EffectUndecidedError: It was intended, and nobody knows whether it was done.
         """
         wanted = fingerprint(text)
         with self._handle.entered(), self._following.settled() as going:
+            if wanted in going.effects.open:
+                raise undecided_of("An effect was intended, and nobody knows its outcome", [wanted])
             return wanted not in going.effects.known
 
     def append(self, kind: str, data: JSON = None) -> int:

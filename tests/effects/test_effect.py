@@ -26,11 +26,6 @@ from tests.effects.bench import Ledger, event_of, opened, pay
 from tests.support.check import check, check_equal
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(tmp_path)
-
-
 def leave_open(root: Path, ledger: Ledger, key: str = "7", **options: Any) -> None:
     """An effect that was done outside, and nobody wrote that down."""
 
@@ -77,6 +72,8 @@ def test_effect_that_raised_is_undecided_until_somebody_decides(
         with pytest.raises(EffectUndecidedError, match=r"pay 7 .*event 3") as caught:
             pay(session, ledger)
         check("lastgood effects resolve" in caught.value.do, "the command")
+        with pytest.raises(EffectUndecidedError):
+            session.should_replay(question.fingerprint)
         check_equal(list(caught.value.undecided), [question], "undecided")
         check_equal(pay(session, ledger, "8"), "receipt of 8", "another effect")
         session.resolve(question.fingerprint, "not done", actor="clerk", reason="not booked")
@@ -322,8 +319,9 @@ def test_result_that_cannot_be_stored_may_be_given_again(tmp_path: Path) -> None
                 effect.done(1, event=("lastgood.done", None))
             effect.done(1, event=("paid", 1))
             effect.done(1, event=("paid", 1))
-            with pytest.raises(EffectConflictError, match="says otherwise"):
-                effect.done(2)
+            for other in (2, True, 1.0):
+                with pytest.raises(EffectConflictError, match="says otherwise"):
+                    effect.done(other, event=("paid", 1))
             with pytest.raises(EffectConflictError, match="says otherwise"):
                 effect.not_done("after all")
         check_equal(session.state, {"paid": [1]}, "applied once")
@@ -404,9 +402,13 @@ def test_wrong_argument_is_refused_before_anything_is_written(
 
 
 def test_effect_outside_of_its_block_says_so(tmp_path: Path) -> None:
-    """What is asked outside of the block has no answer."""
+    """What is asked, or said, outside of the block has no answer."""
     with opened(tmp_path) as session:
         effect = session.effect("pay", key="7")
+        with pytest.raises(UsageError):
+            effect.done()
+        with pytest.raises(UsageError):
+            effect.not_done("no")
         with pytest.raises(UsageError):
             effect.should_run  # noqa: B018
         with effect:

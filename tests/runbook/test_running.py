@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import subprocess
 import sys
@@ -23,7 +24,8 @@ from lastgood.errors import (
     StorageError,
 )
 from lastgood.runbook import process
-from lastgood.runbook.judging import KIND, Happening, Seen, rehearse
+from lastgood.runbook.judging import KIND, Happening, Seen, abandoned, document, rehearse
+from lastgood.runbook.plan import difference
 from lastgood.runbook.process import Ended
 from lastgood.runbook.running import alone
 from lastgood.with_effects import newest
@@ -62,7 +64,7 @@ def test_every_step_is_run_once_in_its_order(bench: Bench) -> None:
 
 
 def test_result_says_what_it_printed_and_what_it_left(bench: Bench) -> None:
-    """Exit code, duration, the end of the output, its length and hash; ``output = false``: no text.
+    """Exit code, duration, the end of the output, length and hash; ``output = false``: none.
 
     Method: the done records of the log.
     """
@@ -76,8 +78,10 @@ def test_result_says_what_it_printed_and_what_it_left(bench: Bench) -> None:
         check_equal(result["exit"], 0, "exit")
         check(0 <= result["seconds"] < 30, result)
         check_equal(result["output"]["text"], text, "text")
-        check_equal(result["output"]["bytes"], 5, "bytes")
-        check(len(result["output"]["sha256"]) == 64 and result["inputs"].startswith("fx:"), result)
+        check_equal(result["output"]["bytes"], text and len(text), "bytes")
+        told = text and hashlib.sha256(text.encode()).hexdigest()
+        check_equal(result["output"]["sha256"], told, "hash, which could be guessed from")
+        check(result["inputs"].startswith("fx:"), result)
 
 
 def test_step_is_given_its_variables_and_none_is_stored(bench: Bench) -> None:
@@ -352,3 +356,26 @@ def test_disk_that_is_full_when_done_is_to_be_recorded_repeats_nothing(
         bench.resolve(bench.by_ledger)
     bench.run(bench.plan(text))
     check_equal(bench.ledger, ["a", "a"] if more == IDEMPOTENT else ["a"], "ledger")
+
+
+def test_step_that_changed_while_it_is_open_is_settled_first(bench: Bench) -> None:
+    """What is said of the old action is never taken for the new one (G5).
+
+    Method: a manual step fails, its program changes, a person says that it was done.
+    """
+    old, new = (step("a", script=f"echo {n} >>ledger; exit {n}") for n in (4, 0))
+    plan = bench.plan(old)
+    with pytest.raises(EffectUndecidedError):
+        bench.run(plan)
+    changed = bench.plan(new)
+    with bench.session() as session:
+        seen = Seen.of(session)
+        changes = difference(
+            seen.state["plan"] or document(plan, seen.sign), document(changed, seen.sign)
+        )
+        (one,) = abandoned(changes, seen)
+        check_equal((one.step, one.status), ("a", "undecided"), "first")
+        session.resolve(one.fingerprint, "done", actor="olga", reason="it is in the ledger")
+        (one,) = abandoned(changes, Seen.of(session))
+        check_equal(one.status, "undecided", "decided, and the state does not know yet")
+        check_equal(list(abandoned((), Seen.of(session))), [], "without a change")

@@ -48,7 +48,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from lastgood.errors import DamagedError, FingerprintError, UsageError
-from lastgood.formats import event
+from lastgood.formats import canonical, event
 from lastgood.formats.canonical import JSON
 from lastgood.formats.event import MAX_TYPE_CHARS, Event, check_event_type
 from lastgood.formats.fields import Fields, check_given
@@ -204,6 +204,12 @@ def encode(record: Record) -> tuple[str, JSON]:
                 "done": record.done,
                 "event": _pair(record.event),
             }
+
+
+def is_same(one: Record, other: Record) -> bool:
+    """Whether two records are stored as the same bytes: ``True`` is not ``1``."""
+    (kind, data), (other_kind, other_data) = encode(one), encode(other)
+    return kind == other_kind and canonical.encode(data) == canonical.encode(other_data)
 
 
 def decode(stored: Event) -> Record:

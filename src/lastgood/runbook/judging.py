@@ -15,23 +15,26 @@ not done, or there is none                  is run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
+from lastgood.entropy import system_entropy
 from lastgood.formats.canonical import JSON
 from lastgood.formats.fingerprint import Fingerprint
 from lastgood.formats.identity import Identity
 from lastgood.formats.limits import Limits
 from lastgood.rehearsal import Rehearsed
 from lastgood.runbook.inputs import find
-from lastgood.runbook.plan import Plan, Step
+from lastgood.runbook.plan import Change, Plan, Step
 from lastgood.runbook.program import INITIAL, State
 from lastgood.session import Session
 from lastgood.with_effects import newest
 
 KIND: Final = "run"
 """The kind of a step's effect; its key is the step's id."""
+
+_SALT_BYTES: Final = 32
 
 Sign = Callable[[Identity], Fingerprint]
 """The fingerprint of an action in one session."""
@@ -94,12 +97,14 @@ class Seen:
     def by_reading(cls, found: Rehearsed[State] | None, *, limits: Limits) -> Self:
         """Of a session that was only read; None: a new one."""
         if found is None:
+            salt = system_entropy(_SALT_BYTES)
             return cls(
                 state=INITIAL,
                 known=(),
                 undecided={},
                 newest=lambda _: None,
-                sign=lambda one: one.fingerprint(b"", limits=limits),
+                # Nobody can guess from these what the values of the environment are.
+                sign=lambda one: one.fingerprint(salt, limits=limits),
             )
         salt, effects = found.salt, found.effects
         return cls(
@@ -195,18 +200,33 @@ def judge(step: Step, seen: Seen, *, folder: str) -> Judged:
     )
 
 
-def abandoned(plan: Plan, seen: Seen) -> Iterator[Happening]:
-    """Steps that the accepted plan had and ``plan`` has not, of which nobody knows the outcome.
+_ACTION: Final = frozenset({"run", "cwd", "env", "effect", "probe", "not_done_exit", "inputs"})
+"""Keys of a step that say what it does, or how its outcome is found out."""
 
-    Under another id such a step would be run again without a decision.
+
+def abandoned(changes: Iterable[Change], seen: Seen) -> Iterator[Happening]:
+    """Steps that the plan has no more, or that are another action now, and are not settled.
+
+    Under another id such a step would be run again without a decision; as another action it would
+    be taken for settled by what is said of the old one.
     """
-    accepted = seen.state["plan"]
-    kept = {step.id for step in plan.steps}
-    for step in () if accepted is None else accepted["steps"]:
-        last = None if step["id"] in kept else seen.newest(step["id"])
-        if last is not None and last in seen.undecided:
-            why = "it is not in the plan any more, and nobody knows whether it was done"
-            yield Happening(step=step["id"], status="undecided", fingerprint=last, why=why)
+    for change in changes:
+        last = None if change.step is None or change.what == "added" else seen.newest(change.step)
+        if change.step is None or last is None:
+            continue
+        is_gone = change.what == "removed"
+        # A person said that it is done, and the state does not know of it yet.
+        is_owed = not is_gone and last in seen.known and last != _done(seen, change.step)
+        if (last in seen.undecided or is_owed) and (is_gone or _ACTION & set(change.keys)):
+            how = "is not in the plan any more" if is_gone else "is another action now"
+            why = f"it {how}, and what it was is to be settled first"
+            yield Happening(step=change.step, status="undecided", fingerprint=last, why=why)
+
+
+def _done(seen: Seen, step: str) -> str | None:
+    """The action of a step that its state says was done last."""
+    found = seen.state["steps"].get(step)
+    return None if found is None else found["fingerprint"]
 
 
 def rehearse(plan: Plan, seen: Seen) -> Iterator[Happening]:

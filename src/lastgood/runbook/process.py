@@ -123,7 +123,9 @@ def carry_out(
         KeyboardInterrupt: It was interrupted; the child was told to end, and then made to.
     """
     started_s = clock.monotonic_s()
+    waiting: selectors.BaseSelector | None = None
     try:
+        waiting = selectors.DefaultSelector()  # before: what cannot be watched is not started
         process = subprocess.Popen(  # a list of words, never a shell
             list(argv),
             cwd=cwd,
@@ -136,9 +138,11 @@ def carry_out(
             pass_fds=tuple(held),
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
+        if waiting is not None:
+            waiting.close()
         told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise NotStartedError(f"{printable(argv[0])} in {printable(cwd)}: {told}") from error
-    child = _Child(process, clock)
+    child = _Child(process, waiting, clock)
     try:
         is_late = not child.follow(timeout_s)
         if is_late:
@@ -155,11 +159,13 @@ def carry_out(
 class _Child:
     """A running child and its pipe."""
 
-    def __init__(self, process: subprocess.Popen[bytes], clock: Clock) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], waiting: selectors.BaseSelector, clock: Clock
+    ) -> None:
         self._process = process
         self._clock = clock
         self._pipe = process.stdout
-        self._waiting = selectors.DefaultSelector()
+        self._waiting = waiting
         if self._pipe is not None:
             self._waiting.register(self._pipe, selectors.EVENT_READ)
         self.output = Output()

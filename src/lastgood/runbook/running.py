@@ -157,6 +157,8 @@ class Runner:
             return Happening(step=step.id, status="skipped", fingerprint=found)
         if not judged.is_intended:
             with self._effect(step, judged) as effect:
+                if not effect.should_run:
+                    return Happening(step=step.id, status="skipped", fingerprint=found)
                 return self._act(step, effect, lock)
         is_same = self._sign(judged.new) == found
         with self._intended(step, found) as effect:
@@ -195,9 +197,9 @@ class Runner:
         """The action that the step is next, if nothing changes from now on."""
         try:
             files = find(step.inputs, folder=self._plan.folder).files
+            return self._sign(action(step, files, after=done))
         except LastgoodError:
             return done  # it left what cannot be read; it is done all the same, and no action is it
-        return self._sign(action(step, files, after=done))
 
     def _became(self, step: Step, done: Fingerprint, left: Fingerprint) -> tuple[str, JSON]:
         """The event of a step that was done."""
@@ -248,8 +250,8 @@ class Runner:
             "seconds": round(ended.seconds, 3),
             "output": {
                 "text": ended.output.text if step.output else None,
-                "bytes": ended.output.size_bytes,
-                "sha256": ended.output.sha256,
+                "bytes": ended.output.size_bytes if step.output else None,
+                "sha256": ended.output.sha256 if step.output else None,
             },
             "inputs": left,
         }
@@ -332,10 +334,9 @@ def alone(path: str, *, wait_s: float, clock: Clock) -> Iterator[int]:
             if clock.monotonic_s() >= end_s:
                 raise LockedError("A step that an earlier run started is still at work")
             clock.sleep(_PAUSE_S)
-        try:
-            yield fd
-        finally:
-            filesystem.flock(fd, UNLOCK)
+        yield fd
+        # Not where it was broken off: then whoever inherited it may still be at work.
+        filesystem.flock(fd, UNLOCK)
     finally:
         filesystem.close(fd)
 

@@ -137,7 +137,7 @@ def _compared(
             do="If these changes are meant, add --accept-plan-change --reason TEXT; otherwise "
             "bring back the plan, or give the new one a session of its own",
         )
-    for one in abandoned(plan, seen):
+    for one in abandoned(changes, seen):
         yield one
         raise EffectUndecidedError(f"The step {cell(one.step)} is undecided: {one.why}")
 
