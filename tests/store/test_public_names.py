@@ -14,8 +14,8 @@ from tests.support.check import check, check_equal
 
 PUBLIC = [
     "Checkpoint", "CheckpointPolicy", "CheckpointStore", "Effect", "Event", "Keyring",
-    "LastgoodError", "Limits", "Program", "Report", "Resumed", "Retention", "SaveReceipt", "Session", "Store",
-    "__version__", "errors", "open_store", "should_replay",
+    "LastgoodError", "Limits", "Program", "Report", "Resumed", "Retention", "SaveReceipt",
+    "Session", "Store", "__version__", "errors", "open_store", "should_replay",
 ]  # fmt: skip
 
 
