@@ -95,14 +95,14 @@ class Acting:
                 return going.effects.known[found]
             return going.effects.open.get(found)
 
-    def holder_of(self, key: str) -> Fingerprint | None:
-        """The newest action that was intended with this key."""
+    def holder_of(self, key: str) -> tuple[Fingerprint | None, int]:
+        """The newest action of this key, and the checkpoint that the state began at then."""
         with self.handle.entered():
             with self.following.settled() as going:
                 holder, since = going.effects.keys.get(key), going.since
             if holder is None and since:
-                return self.following.recall().keys.get(key)
-            return holder
+                holder = self.following.recall().keys.get(key)
+            return holder, since
 
     def result(self, found: Fingerprint) -> JSON:
         """The stored result of an effect that is done.
@@ -123,7 +123,8 @@ class Acting:
                 sequence = going.effects.known.get(found)
                 if found in going.effects.unapplied and sequence:
                     return sequence
-            if sequence != 0:
+                is_applied = found in going.effects.applied
+            if sequence != 0 or is_applied:
                 return 0
             recall = self.following.recall()
             return recall.done[found] if found in recall.unapplied else 0

@@ -23,8 +23,9 @@ Two flushes an effect: those of E3 and E5.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
@@ -63,6 +64,10 @@ MakeEvent = Callable[[JSON], tuple[str, JSON]]
 """The caller's event, made of an effect's result."""
 
 _LOG: Final = logging.getLogger("lastgood")
+
+
+class _MovedError(Exception):
+    """The state was read again from another checkpoint meanwhile."""
 
 
 class Effect:
@@ -237,7 +242,7 @@ class Effect:
                 self._settle(self._made(answer.result, word))
                 return False
             self._settle(self._failed(Word(by="probe", reason=answer.reason or None)))
-            self._outcome = None
+            self._outcome, self._intent = None, 0
         self._intend()
         return True
 
@@ -249,7 +254,7 @@ class Effect:
         Raises:
             EffectUndecidedError: A person has to decide.
         """
-        chosen = max(CLASSES.index(self._class), *_indices(found.effect_class))
+        chosen = max(map(CLASSES.index, (self._class, found.effect_class)))
         if CLASSES[chosen] == "idempotent":
             return None
         why = "nobody knows whether it was done"
@@ -308,7 +313,6 @@ class Effect:
             EffectConflictError: The key belongs to another action.
         """
         key = self._identity.key_digest(self._acting.salt)
-        old = self._acting.holder_of(key)
         intent = Intent(
             fingerprint=self._fingerprint,
             key=key,
@@ -320,6 +324,8 @@ class Effect:
         )
 
         def decide(going: Going[Any]) -> list[tuple[str, JSON]]:
+            if going.since != since:
+                raise _MovedError  # what was looked up was said of an older checkpoint
             holder = going.effects.keys.get(key, old)
             if holder not in (None, self._fingerprint, self._supersedes):
                 raise EffectConflictError(
@@ -338,7 +344,10 @@ class Effect:
                 )
             return [records.encode(intent)]
 
-        self._intent = self._acting.record(decide)
+        while not self._intent:
+            old, since = self._acting.holder_of(key)
+            with contextlib.suppress(_MovedError):
+                self._intent = self._acting.record(decide)
 
     # --- E5 ----------------------------------------------------------------------------------
 
@@ -384,10 +393,6 @@ class Effect:
             self._record(raised)
         except LastgoodError as failed:
             _LOG.warning("%s raised, and that could not be recorded: %s", self._shown, failed)
-
-
-def _indices(name: str) -> Iterator[int]:
-    return (at for at, known in enumerate(CLASSES) if known == name)
 
 
 def _pair(pair: object) -> tuple[str, JSON]:

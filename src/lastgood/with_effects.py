@@ -214,7 +214,7 @@ def newest(session: WithEffects, kind: str, *, key: str) -> Fingerprint | None:
         LastgoodError: As ``Session.append``.
     """
     acting = session._acting
-    return acting.holder_of(Identity(kind=kind, key=key).key_digest(acting.salt))
+    return acting.holder_of(Identity(kind=kind, key=key).key_digest(acting.salt))[0]
 
 
 def as_intended(

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 import lastgood
 from lastgood import CheckpointPolicy, Limits, Session
 from lastgood.effect import Effect
@@ -84,3 +86,14 @@ def pay(session: Session[State], ledger: Ledger, key: str = "7", **options: Any)
 
     wanted = {"event": event_of, "args": {"amount": 12}, **options}
     return session.run_once("pay", act, key=key, **wanted)
+
+
+def leave_open(root: Path, ledger: Ledger, key: str = "7", **options: Any) -> None:
+    """An effect that was done outside, and nobody wrote that down."""
+
+    def act(_: object) -> None:
+        ledger.write(key)
+        raise ZeroDivisionError
+
+    with opened(root) as session, pytest.raises(ZeroDivisionError):
+        session.run_once("pay", act, key=key, args={"amount": 12}, **options)

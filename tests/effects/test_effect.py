@@ -22,19 +22,8 @@ from lastgood.errors import (
 )
 from lastgood.probes import Answer, done, not_done, unknown
 from tests.crash.seam import Seam
-from tests.effects.bench import Ledger, event_of, opened, pay
+from tests.effects.bench import Ledger, event_of, leave_open, opened, pay
 from tests.support.check import check, check_equal
-
-
-def leave_open(root: Path, ledger: Ledger, key: str = "7", **options: Any) -> None:
-    """An effect that was done outside, and nobody wrote that down."""
-
-    def act(_: object) -> None:
-        ledger.write(key)
-        raise ZeroDivisionError
-
-    with opened(root) as session, pytest.raises(ZeroDivisionError):
-        session.run_once("pay", act, key=key, args={"amount": 12}, **options)
 
 
 def test_effect_is_done_once_over_many_runs(tmp_path: Path, ledger: Ledger) -> None:

@@ -123,6 +123,14 @@ def test_checkpoint_goes_on_where_the_log_was() -> None:
     check_equal(effects.known, {B: 0, A: 9}, "known, with the events that say so")
 
 
+def test_event_of_an_effect_below_the_checkpoint_is_applied_once() -> None:
+    """A second one is not what this session did, wherever the done is (C8-10)."""
+    effects = Effects.at([A], [])
+    effects.follow(stored(9, *effect.encode(applied(3))))
+    with pytest.raises(DamagedError, match="event 10 applies"):
+        effects.follow(stored(10, *effect.encode(applied(3))))
+
+
 def test_fingerprints_that_a_caller_gave_are_done() -> None:
     """A caller who says by its fingerprint that an open effect is done decides it."""
     effects = followed(intent())

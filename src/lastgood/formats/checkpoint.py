@@ -47,6 +47,7 @@ from lastgood.errors import DamagedError, FingerprintError, SplicedError
 from lastgood.formats import anchor, canonical, names, seal, state
 from lastgood.formats.anchor import LogAnchor
 from lastgood.formats.canonical import JSON
+from lastgood.formats.effect import EffectClass, read_class
 from lastgood.formats.fields import Fields
 from lastgood.formats.fingerprint import Fingerprint, fingerprint, fingerprints
 from lastgood.formats.limits import Limits
@@ -62,7 +63,6 @@ _PAYLOAD: Final = (
     "openEffects", "blobs", "log",
 )  # fmt: skip
 _EFFECT: Final = ("fingerprint", "key", "class", "sequence")
-_EFFECT_CLASSES: Final = frozenset({"idempotent", "probe", "manual"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class OpenEffect:
 
     fingerprint: Fingerprint
     key: str
-    effect_class: str
+    effect_class: EffectClass
     sequence: int
 
 
@@ -277,12 +277,9 @@ def decode_body(payload: bytes, *, sequence: int, name: str) -> Body:
 
 def _open_effect(value: JSON, *, name: str) -> OpenEffect:
     fields = Fields(value, _EFFECT, what="open effect", name=name)
-    effect_class = fields.text("class", limit_chars=20)
-    if effect_class not in _EFFECT_CLASSES:
-        raise DamagedError("an open effect is of an unknown class", name=name)
     return OpenEffect(
         fingerprint(fields.raw("fingerprint")),
         fields.hex("key", digits=64),
-        effect_class,
+        read_class(fields),
         fields.integer("sequence", low=1),
     )

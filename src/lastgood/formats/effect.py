@@ -206,6 +206,19 @@ def encode(record: Record) -> tuple[str, JSON]:
             }
 
 
+def read_class(fields: Fields) -> EffectClass:
+    """The field ``class``.
+
+    Raises:
+        DamagedError: It is none.
+    """
+    named = fields.text("class", limit_chars=20)
+    for known in CLASSES:
+        if named == known:
+            return known
+    raise fields.wrong("class")
+
+
 def is_same(one: Record, other: Record) -> bool:
     """Whether two records are stored as the same bytes: ``True`` is not ``1``."""
     (kind, data), (other_kind, other_data) = encode(one), encode(other)
@@ -274,7 +287,7 @@ class _Reading(Fields):
                     actor=self.optional_text("actor"),
                     reason=self.optional_text("reason"),
                 )
-        raise self._wrong("by")
+        raise self.wrong("by")
 
     def pair(self) -> tuple[str, JSON] | None:
         if self.raw("event") is None:
@@ -285,15 +298,11 @@ class _Reading(Fields):
 
 
 def _intent(fields: _Reading) -> Intent:
-    named = fields.text("class", limit_chars=20)
-    effect_class = next((known for known in CLASSES if known == named), None)
-    if effect_class is None:
-        fields.exactly("class", CLASSES[-1])
     old = fields.raw("supersedes")
     return Intent(
         fingerprint=fields.fingerprint(),
         key=fields.hex("key", digits=64),
-        effect_class=effect_class or CLASSES[-1],
+        effect_class=read_class(fields),
         kind=fields.text("kind", limit_chars=MAX_KIND_CHARS),
         id=fields.text("id", limit_chars=MAX_KEY_CHARS),
         occurrence=fields.integer("occurrence"),

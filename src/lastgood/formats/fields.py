@@ -78,21 +78,21 @@ class Fields:
         """An int, never a bool or a float, from ``low`` to ``high``."""
         value = self._value[field]
         if type(value) is not int or not low <= value <= high:
-            raise self._wrong(field)
+            raise self.wrong(field)
         return value
 
     def text(self, field: str, *, limit_chars: int) -> str:
         """A str of at most ``limit_chars`` characters."""
         value = self._value[field]
         if type(value) is not str or len(value) > limit_chars:
-            raise self._wrong(field)
+            raise self.wrong(field)
         return value
 
     def hex(self, field: str, *, digits: int) -> str:
         """Exactly ``digits`` lower-case hex characters."""
         value = self.text(field, limit_chars=digits)
         if len(value) != digits or not _HEX.fullmatch(value):
-            raise self._wrong(field)
+            raise self.wrong(field)
         return value
 
     def optional_hex(self, field: str, *, digits: int) -> str | None:
@@ -103,14 +103,14 @@ class Fields:
         """A time as ``clock.utc_text`` writes it; kept as text, never compared."""
         value = self.text(field, limit_chars=27)
         if not _TIME.fullmatch(value):
-            raise self._wrong(field)
+            raise self.wrong(field)
         return value
 
     def array(self, field: str, *, limit: int) -> list[JSON]:
         """A list of at most ``limit`` items."""
         value = self._value[field]
         if type(value) is not list or len(value) > limit:
-            raise self._wrong(field)
+            raise self.wrong(field)
         return value
 
     def empty(self, field: str) -> None:
@@ -128,7 +128,8 @@ class Fields:
         """The field must hold ``expected``, of the same type."""
         value = self._value[field]
         if type(value) is not type(expected) or value != expected:
-            raise self._wrong(field)
+            raise self.wrong(field)
 
-    def _wrong(self, field: str) -> DamagedError:
+    def wrong(self, field: str) -> DamagedError:
+        """The error for a field whose value is not legal."""
         return DamagedError(f"the field {field} of its {self._what} is not legal", name=self._name)

@@ -35,12 +35,14 @@ class Effects:
         open: Intents without an outcome, in the order of the log.
         keys: The newest action of each key that was intended behind that checkpoint, or is open.
         unapplied: Of the done ones, those whose event the caller still owes: a person said so.
+        applied: Those whose event was owed, and came.
     """
 
     known: dict[Fingerprint, int] = field(default_factory=dict)
     open: dict[Fingerprint, OpenEffect] = field(default_factory=dict)
     keys: dict[str, Fingerprint] = field(default_factory=dict)
     unapplied: set[Fingerprint] = field(default_factory=set)
+    applied: set[Fingerprint] = field(default_factory=set)
 
     @classmethod
     def at(cls, done: Iterable[str], open_effects: Iterable[OpenEffect]) -> Effects:
@@ -121,9 +123,11 @@ class Effects:
         done = self.known.get(record.fingerprint)
         if done is None or done not in (0, record.done):
             raise _damaged(f"{this} that event {record.done} did not do", sequence)
-        if done and record.fingerprint not in self.unapplied:
+        is_owed = record.fingerprint in self.unapplied if done else True
+        if record.fingerprint in self.applied or not is_owed:
             raise _damaged(f"{this} that has been applied since {_event(done)}", sequence)
         self.unapplied.discard(record.fingerprint)
+        self.applied.add(record.fingerprint)
 
 
 def _event(sequence: int) -> str:

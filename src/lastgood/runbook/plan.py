@@ -142,11 +142,6 @@ class Change:
     what: Literal["added", "removed", "changed"]
     keys: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        """For people."""
-        about = "the plan" if self.step is None else printable(self.step)
-        return f"{self.what:<8} {about}" + (f": {', '.join(self.keys)}" if self.keys else "")
-
 
 def read(path: str) -> Plan:
     """The plan in a file.
@@ -288,7 +283,7 @@ def _step(found: object, path: str) -> Step:
 def _fields(table: Mapping[str, Any], path: str) -> Iterator[tuple[str, object]]:
     """Each key that is given, checked."""
     readers: dict[str, Callable[[object, str], object]] = {
-        "id": _id, "run": _argv, "cwd": _word, "env": _env, "inputs": _words, "needs": _texts,
+        "id": _text, "run": _argv, "cwd": _word, "env": _env, "inputs": _words, "needs": _texts,
         "effect": _effect, "probe": _argv, "not_done_exit": _exits, "timeout_s": _seconds,
         "output": lambda value, at: _typed(value, bool, at),
     }  # fmt: skip
@@ -325,10 +320,6 @@ def _text(value: object, path: str) -> str:
         told = f"it is a text of 1 to {MAX_ID_CHARS} characters, none of them control"
         raise PlanError(told, path=path)
     return text
-
-
-def _id(value: object, path: str) -> str:
-    return _text(value, path)
 
 
 def _word(value: object, path: str) -> str:
