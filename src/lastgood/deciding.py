@@ -8,7 +8,7 @@ effect the next time.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -124,6 +124,61 @@ def questions(place: Place, session: str, *, clock: Clock) -> tuple[Question, ..
         PolicyError: It has no event log.
         LastgoodError: What is there cannot be believed.
     """
+    with _read(place, session, clock=clock) as found:
+        if not found.effects.open:
+            return ()
+        recall = found.recall()
+        return tuple(Question.of(one, recall) for one in found.effects.open.values())
+
+
+def resolve(
+    place: Place, session: str, found: Fingerprint, decided: Decided, *, owner: Owner
+) -> Question:
+    """Seal a person's decision about an effect; returns what it was asked about.
+
+    On return it is durable. On raise nothing was decided, but for ``DurabilityUnknownError``.
+
+    Raises:
+        UsageError: No such effect is open, or the result cannot be stored.
+        EffectConflictError: It is done already.
+        LastgoodError: The session cannot be owned or believed.
+    """
+    with _read(place, session, clock=owner.clock) as read:
+        decided(found, read.effects)  # what is refused is refused before anything is written
+        asked = Question.of(read.effects.open[found], read.recall())
+    scope = read.scope
+    storage = place.root.session(scope.directory, access="write")
+    with contextlib.closing(storage):
+        lease = take(scope, storage, owner=owner, log="events")
+        known = LogFound() if lease.log is None else lease.log
+        made = decided(found, _effects(scope, storage, lease.body, known))
+        log = EventLog(lease)
+        log.append([made])
+        log.close()
+        return asked
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A session, by one settled reading."""
+
+    scope: Scope
+    storage: Storage
+    effects: Effects
+    end: LogAnchor
+    floor: LogAnchor | None
+
+    def recall(self) -> Recall:
+        return Recall(self.scope, self.storage, self.end, self.floor)
+
+
+@contextlib.contextmanager
+def _read(place: Place, session: str, *, clock: Clock) -> Iterator[_Read]:
+    """What became of each effect, while the context lasts; nothing is changed.
+
+    Raises:
+        LastgoodError: As ``questions``.
+    """
     scope = place.scope(session, schemas=None)
     unknown = UnknownSessionError(
         f"There is no session {printable(session)} in {printable(place.root.location())}"
@@ -141,38 +196,7 @@ def questions(place: Place, session: str, *, clock: Clock) -> tuple[Question, ..
         base, log = found.base, LogFound() if found.log is None else found.log
         body = found.bodies[base.sequence] if base else None
         effects = _effects(scope, storage, body, log)
-        return _questions(scope, storage, effects, log.end, found.selection.manifest.floor)
-
-
-def resolve(
-    place: Place, session: str, found: Fingerprint, decided: Decided, *, owner: Owner
-) -> Question:
-    """Seal a person's decision about an effect; returns what it was asked about.
-
-    On return it is durable. On raise nothing was decided, but for ``DurabilityUnknownError``.
-
-    Raises:
-        UsageError: No such effect is open, or the result cannot be stored.
-        EffectConflictError: It is done already.
-        LastgoodError: The session cannot be owned or believed.
-    """
-    questions(place, session, clock=owner.clock)  # before anything is written
-    scope = place.scope(session, schemas=None)
-    storage = place.root.session(scope.directory, access="write")
-    with contextlib.closing(storage):
-        lease = take(scope, storage, owner=owner, log="events")
-        end = LogFound() if lease.log is None else lease.log
-        effects = _effects(scope, storage, lease.body, end)
-        open_one = effects.open.get(found)
-        made = decided(found, effects)
-        asked = Question(found, "", 0)
-        if open_one is not None:
-            floor = lease.manifest.floor
-            asked = Question.of(open_one, Recall(scope, storage, end.end, floor))
-        log = EventLog(lease)
-        log.append([made])
-        log.close()
-        return asked
+        yield _Read(scope, storage, effects, log.end, found.selection.manifest.floor)
 
 
 def _effects(scope: Scope, storage: Storage, body: Body | None, log: LogFound) -> Effects:
@@ -184,12 +208,3 @@ def _effects(scope: Scope, storage: Storage, body: Body | None, log: LogFound) -
     for line in LogReading(scope, storage).replay(log, after=after):
         effects.follow(line.event)
     return effects
-
-
-def _questions(
-    scope: Scope, storage: Storage, effects: Effects, end: LogAnchor, floor: LogAnchor | None
-) -> tuple[Question, ...]:
-    if not effects.open:
-        return ()
-    recall = Recall(scope, storage, end, floor)
-    return tuple(Question.of(one, recall) for one in effects.open.values())

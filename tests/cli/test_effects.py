@@ -71,10 +71,12 @@ def test_decided_effect_is_not_decided_again(place: Place) -> None:
     """A second decision is a conflict, an unknown effect a usage error; nothing is written."""
     (one,) = left_open(place, "a")
     place.run("effects", "resolve", "nightly", one, "--done", "null", *WHY).left(0)
+    before = picture(place.root)
     ran = place.run("effects", "resolve", "nightly", one, "--not-done", *WHY).left(7)
     check("is done already" in ran.said, ran.said)
     ran = place.run("effects", "resolve", "nightly", f"fx:v1:{5:064x}", "--not-done", *WHY).left(1)
     check("lastgood effects list nightly" in ran.said, ran.said)
+    check_equal(picture(place.root), before, "the store")
     check("no effect is undecided" in place.run("effects", "list", "nightly").left(0).text, "none")
 
 
