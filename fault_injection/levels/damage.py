@@ -43,7 +43,7 @@ _SMALL_BYTES: Final = 5120
 
 
 def thinning(kind: TamperKind, plan: Plan, history: History) -> Thinning:
-    """How much of a kind is tried; of files up to 1,600 bytes every byte is flipped."""
+    """How much of a kind is tried; ``exhaustive`` flips every byte of files up to 1,600 bytes."""
     few = _CI if plan.budget == "ci" else _SOME
     is_small = Tamperer(history).size_bytes <= _SMALL_BYTES
     if plan.budget == "exhaustive" and (kind == "flip" or is_small):

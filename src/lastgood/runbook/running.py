@@ -317,7 +317,8 @@ def alone(path: str, *, wait_s: float, clock: Clock) -> Iterator[int]:
     """Hold a lock that a step inherits: nobody else has it, and no step of a killed run does.
 
     It is taken on a file that is never replaced. Leaving unlocks it for whoever inherited it, too:
-    what a step left running on purpose, in a session of its own, stops no later run.
+    what a step left running on purpose, in a session of its own, stops no later run. Broken off by
+    an exception it is closed only: whoever inherited it may still be at the step.
 
     Raises:
         LockedError: Somebody held it until ``wait_s`` had passed.
